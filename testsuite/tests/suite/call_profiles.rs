@@ -9,7 +9,7 @@ use pcce_testsuite::{Output, artifact, command, repository, run, source, work_fo
 
 const MODES: [&str; 3] = ["lto", "module", "link"];
 
-/// Compiles `profiles/calls.c`, or another source; what the compiler says.
+/// Compiles `profiles/calls.c`, or another source. Returns what the compiler prints.
 fn compile(folder: &Path, mode: &str, flags: &[&str], program: &str) -> (PathBuf, Output) {
     let program = folder.join(program);
     let source = repository().join("testsuite/profiles/calls.c");
@@ -28,7 +28,7 @@ fn build(folder: &Path, mode: &str, flags: &[&str], program: &str) -> PathBuf {
     program
 }
 
-/// Runs a program that counts; its profile.
+/// Runs a program that counts. Returns its profile.
 fn counted(program: &Path, arguments: &[&str], profile: &str) -> PathBuf {
     let profile = program.with_file_name(profile);
     let _ = fs::remove_file(&profile);
@@ -41,7 +41,7 @@ fn merge(profiles: &[PathBuf], into: &Path) {
         run(command(artifact("pcce"), &["profile", "merge", "-o"]).arg(into).args(profiles)).expect_success();
 }
 
-/// The counts of a profile by function, and by ⟨caller, callee⟩, those through pointers with an empty callee.
+/// The counts of a profile by function, and by ⟨caller, callee⟩. Calls through pointers have an empty callee.
 fn counts(profile: &Path) -> BTreeMap<(String, String), u64> {
     let mut counts = BTreeMap::new();
     for line in fs::read_to_string(profile).expect("a profile").lines() {
@@ -126,7 +126,7 @@ fn counts_decide_which_call_is_free() {
                 ("work", "often", 100),
             ],
         );
-        // Processes that run at the same time do not mix their lines, nor lose any: each has a file, or all have one.
+        // Processes that run at the same time neither mix nor lose lines, with a file for each or one for all.
         let several: Vec<PathBuf> = thread::scope(|scope| {
             let runs: Vec<_> = (1..=4)
                 .map(|n| {
@@ -283,7 +283,8 @@ fn hot_targets_of_calls_that_push_are_called_directly() {
                 .filter(|site| site["kind"].get("direct").is_some())
                 .count()
         };
-        // In a module by itself calls through pointers push; in the whole program they add, and are left alone.
+        // In a module by itself, calls through pointers push. In the whole program they add, and the profile changes
+        // nothing.
         let more = direct(&using) - direct(&build(&folder, mode, &["targets.c"], "plain"));
         assert_eq!(more > 0, mode == "module", "{mode}: {more}");
         if mode == "module" {
@@ -295,8 +296,8 @@ fn hot_targets_of_calls_that_push_are_called_directly() {
     }
 }
 
-/// Calls from one module to another are counted as those within one, and so are pointers that lead there. Both modes
-/// can use what the other one has counted.
+/// Calls from one module to another, and pointers that lead there, are counted like those within one module. Each mode
+/// can use a profile of the other.
 #[test]
 fn modules_that_are_encoded_together_count_as_one() {
     let sources =
@@ -319,7 +320,7 @@ fn modules_that_are_encoded_together_count_as_one() {
         assert!(link.stderr.is_empty() || !flag.contains(&format!("{mode}.calls")), "{mode} {flag}");
         folder.join(program)
     };
-    // Linking gives local functions of equal names others, and the order of modules is not that of LTO.
+    // Linking renames local functions of equal names, and orders modules otherwise than LTO.
     let by_source = |profile: &Path| {
         let mut all: BTreeMap<(String, String), u64> = BTreeMap::new();
         for ((function, callee), count) in counts(profile) {
@@ -386,7 +387,7 @@ fn narrow_ids_push_and_stay_exact() {
         let (max, cut, reduced) = info("8");
         assert!(max <= 1 << 8 && cut >= reduced && reduced > 0, "{mode}: {max} {cut} {reduced}");
         let checked = build(&folder, mode, &["levels.c", "--pcce-id-bits=8", "--pcce-verify"], "checked");
-        // Each function, as often as it was entered.
+        // The sum of the entries of all functions.
         let entered: u64 = (0..=levels).map(|level| 1 << (2 * level)).sum();
         assert_eq!(verified(&checked, &[]), entered + 1);
     }

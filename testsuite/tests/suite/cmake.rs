@@ -87,7 +87,7 @@ fn prefix() -> &'static Path {
     })
 }
 
-/// Files of bitcode alone go into archives by the archiver of this LLVM, which CMake finds by the compiler's name.
+/// An archive of bitcode needs the archiver of this LLVM, which CMake finds by the compiler's name.
 #[test]
 fn archives_of_bitcode_are_made_by_this_llvm() {
     let build = build_folder("bitcode");
@@ -156,7 +156,7 @@ fn find_package_ninja() {
     consume(&build_folder("consumer-link"), "Ninja", &["-DOPTIONS=VERIFY"], None);
 }
 
-/// What the pass depends on decides what ccache takes for the same compilation.
+/// ccache takes two compilations for the same only if all that the pass depends on is equal.
 #[test]
 fn find_package_module_make_ccache() {
     let build = build_folder("consumer-module");

@@ -1,4 +1,4 @@
-//! Strings of the C++ library: when calls of them are known to call nothing back, and what they call by name.
+//! Strings of the C++ library: which of their calls are known to call nothing back, and what the library calls by name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -9,8 +9,8 @@ use pcce_testsuite::{artifact, command, llvm, machine, repository, run, source, 
 
 const STRINGS: &str = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE";
 
-/// A copy of a constructor that the library does not have, and copies of what it has, change nothing. What may look
-/// does, where others can reach it.
+/// A copy of a constructor that the library does not have, and copies of those that it has, change nothing. A copy that
+/// may look at the object does, if others can reach it.
 #[test]
 fn strings_are_trusted_where_nothing_looks() {
     let folder = work_folder("strings/trusted");
@@ -47,8 +47,8 @@ fn strings_are_trusted_where_nothing_looks() {
     }
 }
 
-/// What the library calls through its procedure linkage table: names by the beginning of the function that calls them,
-/// and its other calls and jumps.
+/// The calls of the library: names called through its procedure linkage table, by the beginning of the calling
+/// function, and all other calls and jumps.
 struct Calls {
     functions: HashMap<String, u64>,
     named: BTreeMap<u64, BTreeSet<String>>,
@@ -96,7 +96,7 @@ impl Calls {
         Self { functions, named, others }
     }
 
-    /// Whom these functions call by name, by themselves or through others.
+    /// The names that these functions call, by themselves or through other functions.
     fn reached(&self, names: impl Iterator<Item = String>) -> BTreeSet<String> {
         let mut todo: Vec<u64> = names.filter_map(|name| self.functions.get(&name).copied()).collect();
         let (mut seen, mut reached) = (BTreeSet::new(), BTreeSet::new());
@@ -114,8 +114,7 @@ impl Calls {
     }
 }
 
-/// The list of what libstdc++ calls by name within functions that are trusted is not shorter than what it does call
-/// here.
+/// The list of names that libstdc++ calls within trusted functions has all that the library here calls.
 #[test]
 fn what_the_library_calls_is_listed() {
     let found = run(&mut command("gcc", &["-print-file-name=libstdc++.so.6"])).expect_success();

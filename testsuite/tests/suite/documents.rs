@@ -19,7 +19,7 @@ fn the_evaluation_is_that_of_its_data() {
     assert!(text == found, "docs/evaluation.md is not what `evaluate --write` writes");
 }
 
-/// What is written is read again as the same.
+/// Reading and writing the data changes nothing.
 #[test]
 fn the_data_of_the_evaluation_are_kept() {
     let text = fs::read_to_string(Data::file()).expect("the data");
@@ -28,7 +28,7 @@ fn the_data_of_the_evaluation_are_kept() {
     assert_eq!(data.json().expect("it can be written"), text);
 }
 
-/// Ratios of the programs of a set in a variant, the least first.
+/// Ratios of the programs of a set in a variant, the smallest first.
 fn ratios(
     data: &Data,
     (set, count): (Set, usize),
@@ -44,7 +44,7 @@ fn ratios(
     ratios
 }
 
-/// What README and the guide say of costs is what was measured: first of the programs that a rule has drawn.
+/// The costs in README and in the guide are the measured ones. Drawn programs come first.
 #[test]
 fn figures_elsewhere_are_those_of_the_data() {
     let data = Data::read(&Data::file()).expect("the data");

@@ -1,5 +1,5 @@
-//! Files that nobody asked for by a variable: what their names lead to, who may read them, and what programs write that
-//! run with more rights than who started them.
+//! Files that the runtime writes without a variable that asks for them: links at their names, their permissions, and
+//! programs that run with more rights than the user who started them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
 
-/// Nobody's number in Debian.
+/// The user `nobody` in Debian.
 const NOBODY: &str = "65534";
 const CONTENT: &str = "precious";
 const NAMES: [&str; 4] = ["pcce-heap.PID", "pcce-cpu.PID", "pcce-calls.PID", "report"];
@@ -20,7 +20,7 @@ fn build(folder: &Path) -> PathBuf {
     program
 }
 
-/// Runs the program in a folder where all its files' names lead to a file that it must not touch.
+/// Runs the program in a folder where all names of its files are links to a file that it must not touch.
 fn run_among_links(folder: &Path, program: &Path, by: &str, arguments: &str) -> Output {
     let links: String =
         NAMES.iter().map(|name| format!("ln -s ../precious {}; ", name.replace("PID", "$$"))).collect();
@@ -44,7 +44,7 @@ fn built_in_names_are_not_followed_and_are_the_owners() {
         for file in files {
             let name = file.file_name().into_string().expect("letters");
             let file = fs::symlink_metadata(file.path()).expect("it is there");
-            // What is new takes the place of the link; what grows is not opened.
+            // A new file takes the place of the link. A file that grows is not opened.
             let written =
                 arguments.is_empty() && (name.starts_with("pcce-heap") || name.starts_with("pcce-cpu"));
             assert_eq!(file.is_file(), written, "{name}");
@@ -72,14 +72,14 @@ fn built_in_names_are_not_followed_and_are_the_owners() {
     assert_eq!(report.matches("signal: SIGABRT").count(), 2, "{report}");
 }
 
-/// What a user who may start a program that is the superuser's can have it write.
+/// A user starts a program that runs as the superuser, and tries to choose what it writes.
 #[test]
 fn programs_with_more_rights_write_nothing_to_relative_names() {
     if fs::metadata("/proc/self").expect("Linux").uid() != 0 {
         eprintln!("NOT RUN: only the superuser can make a program that runs as the superuser for others");
         return;
     }
-    // Where others can come, unlike perhaps the target folder.
+    // A folder that other users can enter, unlike perhaps the target folder.
     let work = std::env::temp_dir().join(format!("pcce-rights-{}", std::process::id()));
     let _ = fs::remove_dir_all(&work);
     fs::create_dir(&work).expect("a new one");
@@ -128,7 +128,7 @@ fn programs_with_more_rights_write_nothing_to_relative_names() {
     }
 }
 
-/// Where a process has its memory is random, to make attacks hard: tokens, which go to logs, do not tell it.
+/// Addresses are random to make attacks hard, so tokens, which appear in logs, must not reveal them.
 #[test]
 fn tokens_do_not_tell_where_memory_lies() {
     let work = work_folder("rights/places");

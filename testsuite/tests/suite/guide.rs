@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use pcce_testsuite::{install, repository, run_within, target, work_folder};
 
-/// For all commands of a page.
+/// The time limit for all commands of a page.
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn prefix() -> &'static Path {
@@ -31,11 +31,11 @@ fn prefix() -> &'static Path {
 
 enum Piece<'p> {
     Text(&'p str),
-    /// The command with `$ ` in front, and what it printed.
+    /// The command with `$ ` in front, and its output.
     Command(Vec<&'p str>, Vec<&'p str>),
 }
 
-/// Takes a page apart, and writes its files.
+/// Splits a page into pieces, and writes its files.
 fn pieces<'p>(page: &'p str, folder: &Path) -> Vec<Piece<'p>> {
     let mut pieces = Vec::new();
     let mut lines = page.lines().peekable();
@@ -83,10 +83,10 @@ fn pieces<'p>(page: &'p str, folder: &Path) -> Vec<Piece<'p>> {
     pieces
 }
 
-/// What has a number from the kernel, which may be small.
+/// Options whose values are numbers from the kernel. They may be small.
 const NUMBERED: [&str; 5] = ["process: ", "process ", "thread: ", "thread ", "\"process\":"];
 
-/// What of a line is the same in each run.
+/// The part of a line that is the same in each run.
 fn lasting(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
@@ -113,20 +113,20 @@ fn lasting(line: &str) -> String {
     out
 }
 
-/// What an interactive shell says of a program that died, from what one says that runs a script.
+/// Turns a script shell's message about a program that died into an interactive shell's.
 fn as_typed(line: &str) -> &str {
     const DEATH: &str = "Segmentation fault";
     if line.starts_with(".script: line ") && line.contains(DEATH) { DEATH } else { line }
 }
 
-/// Runs the commands of a page. `name`: what its folder is called.
+/// Runs the commands of a page in a folder called `name`.
 fn check(page: &str, name: &str) {
     let path = repository().join(page);
     let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let folder = work_folder(&format!("guide/{name}"));
     let pieces = pieces(&page, &folder);
     let installed = format!("{}/", prefix().display());
-    // The machine's own folder for core files is none of ours.
+    // The folder for core files of this machine is not used.
     let mut script = "ulimit -c 0\n".to_owned();
     for piece in &pieces {
         match piece {
@@ -171,7 +171,7 @@ fn check(page: &str, name: &str) {
                     path.display(),
                     command.join("\n")
                 );
-                // What stands there, if it is the same but for the numbers.
+                // The text of the page, if it is the same except for numbers.
                 let kept = if same(&printed) == same(expected) { expected } else { &printed };
                 command.iter().chain(kept).for_each(|line| written += &format!("{line}\n"));
             }

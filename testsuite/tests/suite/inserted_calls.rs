@@ -1,5 +1,6 @@
-//! Functions that LLVM's own calls reach: those whose names the LLVM in use knows push at their entry, if a program
-//! defines them. Nothing else tells that a newer LLVM inserts calls of new functions.
+//! Functions that LLVM calls without a call in the source. A program's own definition of such a function must push at
+//! its entry, so the pass must know all names of the LLVM in use. Nothing else shows that a newer LLVM inserts calls of
+//! further functions.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,10 +8,10 @@ use std::process::Command;
 
 use pcce_testsuite::{artifact, checked, llvm, machine, source, work_folder};
 
-/// What inserts calls behind the pass.
+/// LLVM's libraries that insert calls behind the pass.
 const LIBRARIES: [&str; 4] = ["Instrumentation", "CodeGen", "SelectionDAG", machine::CODE_GENERATOR];
 
-/// Names in these libraries that are not those of functions which are called behind the pass. `*`: what begins so.
+/// Names in these libraries that are not functions called behind the pass. `*` stands for any ending.
 const OTHERS: &str = "
     # data, sections, and what names of data begin with
     ___asan_gen_ ___asan_globals_registered ___memprof_default_options_str __anonymous_ __cfi_ __cfstring __command_line __constructor __data
@@ -76,13 +77,13 @@ fn of_operations() -> BTreeSet<String> {
     for data in ["variable", "use", "_GLOBAL_OFFSET_TABLE_"] {
         names.remove(data);
     }
-    // Where the front end calls by name, the pass sees it.
+    // The front end calls these by name, so the pass sees the calls.
     names.retain(|name| !matches!(&**name, "__muldc3" | "__divdc3"));
     assert!(names.contains("__divti3") && names.contains("memcpy") && names.len() > 60, "{names:?}");
     names
 }
 
-/// Those of the functions that push at their entry, since they are not silent.
+/// The functions that push at their entry, since they are not silent.
 fn pushing(names: &BTreeSet<String>) -> BTreeSet<String> {
     let module = work_folder("inserted_names").join("names.ll");
     let definitions = names

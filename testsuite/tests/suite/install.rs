@@ -1,4 +1,4 @@
-//! `make install`, `make uninstall` and `make deb`: what is installed is complete, and works from where it is.
+//! `make install`, `make uninstall` and `make deb`: an installation is complete, and works in its place.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ fn script(name: &str) -> Command {
     script
 }
 
-/// Compiles a program with the wrapper in `bin` and reads its token with the `pcce` there.
+/// Compiles a program with the wrapper in `bin`, and reads its token with the `pcce` there.
 fn check_tools(bin: &Path, work: &Path) {
     fs::write(work.join("program.c"), PROGRAM).expect("can be written");
     for (compiler, mode, language) in
@@ -132,7 +132,7 @@ fn a_staged_installation_does_not_know_its_stage() {
     assert!(output.status != 0 && output.stderr.contains("must be an absolute path"), "{}", output.stderr);
 }
 
-/// In a folder; `make deb-check` installs it into a new Debian root.
+/// Unpacks the package into a folder. `make deb-check` installs it into a new Debian root.
 #[test]
 fn the_debian_packages_have_working_tools() {
     let work = work_folder("deb");
@@ -147,13 +147,13 @@ fn the_debian_packages_have_working_tools() {
     for needed in ["pcce (= ", "libpcce0.1 (= ", &format!("clang-{LLVM}, lld-{LLVM}, "), "libstdc++6"] {
         assert!(development.contains(needed), "{development}");
     }
-    // Who runs or decodes needs no compiler.
+    // Running programs and decoding need no compiler.
     for depends in [runtime, tools] {
         assert!(depends.contains("libc6 (>= 2.") && !depends.contains("clang"), "{depends}");
     }
     check_tools(&root.join("usr/bin"), &work);
     let text = |file: &Path| fs::read(root.join(file)).expect("can be read");
-    // A path of this machine in the package would not be one of the user's machine.
+    // A path of this machine in the package would be wrong on the user's.
     let here = repository().to_string_lossy().into_owned();
     let names_here = |file: &PathBuf| text(file).windows(here.len()).any(|bytes| bytes == here.as_bytes());
     let naming: Vec<PathBuf> = files(&root)
@@ -164,7 +164,7 @@ fn the_debian_packages_have_working_tools() {
     assert!(naming.is_empty(), "{naming:?}");
 }
 
-/// What `scripts/setup` says to somebody who may not install, on a machine that has nothing.
+/// The message of `scripts/setup` on a machine that has nothing, for a user who may not install.
 fn setup(target: &str) -> String {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let bin = work_folder(&format!("install-setup-{target}"));

@@ -82,8 +82,8 @@ fn every_module_becomes_what_its_comments_say() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// The pass comes with LLVM's pipelines, and with no list of passes that does without it: not where the last of them
-/// are those of ThinLTO's pipeline of -O0, which asks no plugin. Passes that are skipped are no reason to leave it out.
+/// The pass is part of LLVM's pipelines, also where passes are skipped. Lists of passes do not have it, nor has a list
+/// that ends with ThinLTO's pipeline of -O0, which asks no plugin.
 #[test]
 fn only_whole_pipelines_bring_the_pass() {
     let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
@@ -104,13 +104,13 @@ fn only_whole_pipelines_bring_the_pass() {
     }
 }
 
-/// The environment variable, as the linker and the compiler pass it on.
+/// The environment variable with options, as linker and compiler pass it on.
 #[test]
 fn options_of_the_environment_are_checked_too() {
     let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("ir/whole_program.ll");
     let mut opt = command(llvm("opt"), &[&plugin, "-passes=pcce", "-S", "-o", "-"]);
-    // A shell in between, since the harness clears the variable.
+    // The harness clears the variable, so a shell sets it.
     let _ = opt.arg(&file);
     let line: Vec<String> = std::iter::once(opt.get_program())
         .chain(opt.get_args())
@@ -126,8 +126,7 @@ fn options_of_the_environment_are_checked_too() {
     assert!(!with("").expect_success().stdout.contains("call void @__pcce_verify_enter"));
 }
 
-/// A target that the program does not have, misspelt perhaps, is named: where the whole program is there, and only
-/// then.
+/// A target that the program does not have, a misspelt one perhaps, is reported only where the whole program is known.
 #[test]
 fn targets_that_the_program_does_not_have_are_named() {
     let plugin = format!("-load-pass-plugin={}", artifact("libpcce_pass.so").display());
@@ -144,7 +143,7 @@ fn targets_that_the_program_does_not_have_are_named() {
     assert_eq!(warnings(""), "");
 }
 
-/// The frames of a module are seen only where its code can be generated; the encoding does without.
+/// Frames of a module are known only where its code can be generated. Otherwise the encoding does without them.
 #[test]
 fn frames_of_other_machines_are_not_known() {
     let module = |triple: &str| {
@@ -163,12 +162,12 @@ fn frames_of_other_machines_are_not_known() {
     let both = said("aarch64-linux-gnu", hybrid);
     assert!(both.contains("the option hybrid has no effect"), "{both}");
     assert!(both.contains("the module is not for x86-64"), "{both}");
-    // What else there is to say is said once, although copies are instrumented, too.
+    // Every other message appears once, although copies are instrumented, too.
     assert_eq!(both.lines().count(), 2, "{both}");
     let one = said("x86_64-linux-gnu", hybrid);
     assert!(one.contains("target absent"), "{one}");
     assert_eq!(one.lines().count(), 1, "{one}");
-    // Only whole executables are encoded so, and nobody believes otherwise.
+    // Only whole executables get the hybrid encoding. Elsewhere the option is refused with a message.
     for others in
         ["hybrid", "whole-program;shared;hybrid", "whole-program;executable;hybrid;profile-generate=p"]
     {

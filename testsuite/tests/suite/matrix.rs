@@ -6,7 +6,7 @@ use pcce_testsuite::matrix::{Case, Counts, Mode, cases};
 use pcce_testsuite::work_folder;
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
 
-/// Checks cases, the nth in the nth mode or in all.
+/// Checks cases: each in all modes, or the nth in the nth mode.
 fn check(name: &str, cases: &[Case], all_modes: bool) -> Counts {
     let work = work_folder(&format!("matrix/{name}"));
     let all = Mutex::new((Counts::default(), Vec::new()));
@@ -22,7 +22,7 @@ fn check(name: &str, cases: &[Case], all_modes: bool) -> Counts {
     let (counts, wrong) = all.into_inner().expect("nobody has panicked");
     println!("{name}: {counts:?}");
     assert!(wrong.is_empty(), "in {}\n{}", work.display(), wrong.join("\n"));
-    // Else it would show little.
+    // With more lost points a case would show little.
     assert!(counts.lost * 10 <= counts.points, "{counts:?}");
     assert!(counts.whole * 10 >= counts.points * 9, "{counts:?}");
     counts
@@ -37,7 +37,7 @@ fn attributes_of_functions() {
 
 #[test]
 fn some_flags() {
-    // Every eleventh of those that are known: each program and level is among them.
+    // Every eleventh known set of flags: each program and each level is among them.
     let known = cases(1).into_iter().filter(|case| !case.is_of_attributes() && !case.is_listed());
     let counts = check("flags", &known.step_by(11).collect::<Vec<_>>(), false);
     assert!(counts.builds >= 15 && counts.points > 1500, "{counts:?}");

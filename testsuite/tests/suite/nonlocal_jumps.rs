@@ -1,4 +1,4 @@
-//! Programs that jump do what they do without the pass, whatever else is to be done behind a jump.
+//! Programs that jump behave as they do without the pass, also where other code runs after a jump.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,13 @@ use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
 
 const MODES: [&str; 3] = ["link", "lto", "module"];
 
-/// Compiles a program of `jumping/`, with the wrapper or as it is.
+/// Compiles a program of `jumping/`, with the wrapper or plain.
 fn build(compiler: PathBuf, source: &str, flags: &[&str], more: Option<&Path>, to: &Path) {
     let source = repository().join("testsuite/jumping").join(source);
     let mut build = command(compiler, &["-O2", "-g", "-pthread", "-fno-builtin", "-w"]);
     let _ = run(build.args(flags).arg(source).args(more).arg("-o").arg(to)).expect_success();
 }
 
-/// Programs do the same with the pass and without.
 fn same(name: &str, source: &str, flags: &[&str], more: Option<&Path>) {
     let folder = work_folder(&format!("jumping/{name}"));
     let plain = folder.join("plain");
@@ -52,7 +51,7 @@ fn a_library_has_a_setjmp_of_its_own() {
     same("own", "own.c", &[], Some(&library));
 }
 
-/// What need not be there is taken for missing, whatever the linker makes of it.
+/// A weak reference without a definition is null, with any linker.
 #[test]
 fn programs_that_gold_links_create_threads() {
     assert_eq!(run(&mut command("which", &["ld.gold"])).status, 0, "binutils have it");

@@ -1,5 +1,5 @@
-//! Files of numbers: every number that a process has given decodes to what its token decodes to, however the processes
-//! end, and whoever shares the file.
+//! Files of numbers: every number of a process decodes to what its token decodes to, however processes end and share
+//! the file.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -17,7 +17,6 @@ fn source(name: &str) -> PathBuf {
     repository().join("testsuite/numbers").join(name)
 }
 
-/// Builds `events.c`.
 fn build(folder: &Path, mode: &str) -> PathBuf {
     build_source(folder, "events", mode)
 }
@@ -58,7 +57,7 @@ fn decode(program: &Path, libraries: &[PathBuf], options: &[&str], words: &[&str
     run_with_input(&mut pcce, &(words.join("\n") + "\n"))
 }
 
-/// All numbers decode to what their tokens decode to. Returns how many were interned ones.
+/// Checks that all numbers decode to what their tokens decode to. Returns how many were interned.
 fn check(events: &[(&str, &str)], file: &Path, program: &Path, libraries: &[PathBuf]) -> usize {
     let file = file.to_str().expect("letters");
     let (numbers, tokens): (Vec<_>, Vec<_>) = events.iter().copied().unzip();
@@ -80,7 +79,7 @@ fn what_a_killed_process_had_written_decodes() {
     let mut random = 1_u64;
     let mut interned = 0;
     let mut runs = 0;
-    // All of them have one file.
+    // All processes share one file.
     while runs < 200 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let program = &programs[runs % 2];
@@ -93,7 +92,7 @@ fn what_a_killed_process_had_written_decodes() {
         let _ = victim.wait().expect("a child");
         let text = String::from_utf8(fs::read(&log).expect("a log")).expect("letters");
         let mut all = events(&text);
-        // The last ones tell most, since nothing came behind them.
+        // The last numbers test most, since nothing was written after them.
         all.drain(..all.len().saturating_sub(500));
         if all.is_empty() {
             continue;
@@ -119,7 +118,7 @@ fn plugins_may_come_and_go_under_threads() {
     }
 }
 
-/// A number of a file has one meaning, whoever has given it.
+/// A number in a file has one meaning for all processes.
 #[test]
 fn processes_and_programs_share_a_file() {
     let folder = work_folder("numbers/shared");
@@ -127,7 +126,7 @@ fn processes_and_programs_share_a_file() {
     let programs = [build(&folder, "lto"), build(&folder, "module")];
     let mut context_of: HashMap<String, (usize, String)> = HashMap::new();
     let mut outputs = Vec::new();
-    // At the same time, and one after another.
+    // Processes at the same time, and one after another.
     for _ in 0..2 {
         let run_both = |i: usize| {
             let mut command = command(&programs[i], &["300", "3"]);
@@ -152,19 +151,19 @@ fn processes_and_programs_share_a_file() {
             }
         }
     }
-    // The other program's numbers are none of this one's.
+    // The numbers of the other program are not valid for this one.
     let (number, _) = context_of.iter().find(|(_, (program, _))| *program == 1).expect("one of them");
     let options = ["--numbers", file.to_str().expect("letters")];
     let output = decode(&programs[0], &[], &options, &[number]);
     assert_eq!(output.status, 2);
     assert!(output.stderr.contains("is of another build"), "{}", output.stderr);
-    // And without the file, they are none.
+    // Without the file they are not valid, either.
     let output = decode(&programs[1], &[], &[], &[number]);
     assert_eq!(output.status, 2);
     assert!(output.stderr.contains("--numbers FILE"), "{}", output.stderr);
 }
 
-/// What runs before `main` takes numbers of the file, too.
+/// Code that runs before `main` uses the file, too.
 #[test]
 fn constructors_share_the_file() {
     let folder = work_folder("numbers/early");
@@ -181,7 +180,7 @@ fn constructors_share_the_file() {
     }
 }
 
-/// A disk that is full costs the numbers that come later, and nothing else.
+/// A full disk costs the later numbers, and nothing else.
 #[test]
 fn a_full_disk_costs_the_last_numbers_only() {
     let folder = work_folder("numbers/full");
@@ -217,7 +216,7 @@ fn a_full_disk_costs_the_last_numbers_only() {
     assert!(decoded > 1000 && missing > 1000, "{decoded} {missing}");
 }
 
-/// The number of a chain that was seen before costs the same with a file and without, and a new link little more.
+/// The number of a known chain costs the same with a file and without. A new chain costs little more.
 #[test]
 fn what_was_seen_before_costs_nothing() {
     let folder = work_folder("numbers/seen");
@@ -228,7 +227,7 @@ fn what_was_seen_before_costs_nothing() {
             let _ = fs::remove_file(&file);
             let out = folder.join("callgrind");
             let option = format!("--callgrind-out-file={}", out.display());
-            // Old valgrinds do not read the debug information of a new clang.
+            // Old versions of valgrind cannot read the debug information of a new clang.
             let mut callgrind =
                 command("valgrind", &["-q", "--tool=callgrind", "--read-inline-info=no", &option]);
             let _ = run(callgrind.arg(&program).args([rounds, depth]).env("PCCE_NUMBERS", numbers))
@@ -244,9 +243,9 @@ fn what_was_seen_before_costs_nothing() {
         assert!(seen_without > 200 * 10 * 20, "{seen_without}");
         let link = (new(with) - new("")) / 4000;
         assert!((20..600).contains(&link), "{mode}: {link} instructions for the record of a new link");
-        // Keys lie elsewhere in the hash table from one run to the next, by the addresses of the process: one of
-        // the ten that is found a place later costs some fifty instructions a round. A record written again, or
-        // looked for, would cost each of the ten a good part of what a new link costs.
+        // Addresses of the process decide the places of keys in the hash table. One of the ten that is found a place
+        // later costs some fifty instructions a round. A record that is written again, or searched for, would cost each
+        // of the ten much of the cost of a new chain.
         let more = (seen_with - seen_without) / 2000;
         assert!(more.abs() < link / 8, "{mode}: {more} instructions more a number, {link} a new link");
         println!(
@@ -255,7 +254,7 @@ fn what_was_seen_before_costs_nothing() {
     }
 }
 
-/// As daemons do.
+/// Daemons do so.
 #[test]
 fn a_program_may_close_all_its_files() {
     let folder = work_folder("numbers/closed");
@@ -288,8 +287,7 @@ fn other_files_are_not_touched() {
     }
 }
 
-/// Every number of a program in verify mode, decoded later, is the shadow stack's context; and one that is not is
-/// found.
+/// The decoded number of each function entry in verify mode is the shadow stack's context, and a wrong one is found.
 #[test]
 fn numbers_decode_to_the_shadow_stack() {
     let folder = work_folder("numbers/verified");
@@ -312,16 +310,16 @@ fn numbers_decode_to_the_shadow_stack() {
         let output = verified(&contexts).expect_success();
         let words: Vec<&str> = output.stdout.split(' ').collect();
         let number = |i: usize| words[i].parse::<u64>().expect("a number");
-        // Contexts, those of silent functions, and those that were decoded.
+        // All contexts, those of silent functions, and the decoded ones.
         assert!(number(0) > 3000 && number(2) + number(6) == number(0), "{}", output.stdout);
         assert!(output.stdout.ends_with(" 0 wrong\n"), "{}", output.stdout);
         let text = fs::read_to_string(&contexts).expect("it is there");
-        // Threads write as they come: a line may stand in front of its caller's.
+        // Threads write concurrently: a line may precede its caller's.
         let backwards = folder.join("backwards");
         let lines: Vec<&str> = text.lines().rev().collect();
         fs::write(&backwards, lines.join("\n") + "\n").expect("room on the disk");
         assert_eq!(verified(&backwards).expect_success().stdout, output.stdout);
-        // The calls of two lines, one for the other.
+        // The calls of two lines, exchanged.
         let mut lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
         let (a, b) = (100, (101..lines.len()).find(|&b| lines[b][2] != lines[100][2]).expect("another call"));
         (lines[a][2], lines[b][2]) = (lines[b][2], lines[a][2]);
@@ -334,7 +332,7 @@ fn numbers_decode_to_the_shadow_stack() {
     }
 }
 
-/// A core file needs no other: what its process had numbered is in it.
+/// A core file is enough: it holds all that its process had numbered.
 #[test]
 fn core_files_have_what_their_numbers_stand_for() {
     let folder = work_folder("numbers/core");

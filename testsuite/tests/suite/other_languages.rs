@@ -1,4 +1,4 @@
-//! The runtime in programs of other languages and without the pass; and the machine code of a direct call.
+//! The runtime in programs of other languages and without the pass, and the machine code of a direct call.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn build_and_run(folder: &Path, file: &str, source: &str, compiler: &str, flags:
     let path = folder.join(file);
     fs::write(&path, source).expect("the folder is ours");
     let program = path.with_extension("out");
-    // The archive comes after what needs it.
+    // The archive comes after the objects that need it.
     let mut build = command(compiler, &[]);
     build.arg(&path).arg("-o").arg(&program).args(flags);
     let _ = run(&mut build).expect_success();
@@ -43,7 +43,7 @@ fn a_plain_c_program_gets_empty_answers() {
             assert_eq!(printed, EMPTY_OUTPUT, "{compiler} {flags:?}");
         }
     }
-    // The shared library is the same.
+    // The shared library gives the same answers.
     let release = artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
     let flags = [include, format!("-L{release}"), "-lpcce_rt".into(), format!("-Wl,-rpath,{release}")];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -131,7 +131,7 @@ fn only_names_of_the_project_are_visible() {
             assert!(names.contains(&expected), "{file} has no {expected}: {names:?}");
         }
         for name in names {
-            // For programs that are started with it in front of libc.
+            // These are for programs that are started with the library in front of libc.
             let is_libcs = file == "libpcce_rt.so" && INTERPOSED.iter().any(|(libcs, _)| *libcs == name);
             let is_own = name.starts_with("pcce_") || name.starts_with("__pcce_");
             assert!(is_own || is_libcs, "{file} defines {name}");
@@ -167,8 +167,7 @@ fn the_runtime_costs_small_programs_little() {
         let lines = output.stdout.lines().filter(|line| line.contains(part));
         lines.filter_map(|line| line.split_whitespace().nth(word)).map(str::to_owned).collect()
     };
-    // What the loader looks up before the program starts is the toolchain's own, and so are the libraries that it
-    // loads.
+    // Symbols that the loader binds before the program starts come from the toolchain, and so do the loaded libraries.
     for (flag, part, word) in [("--relocs", machine::LOOKED_UP_AT_START, 4), ("--dynamic", "(NEEDED)", 4)] {
         let [plain, instrumented] =
             programs.each_ref().map(|program| words("llvm-readelf", &[flag, "--wide"], program, part, word));
@@ -180,7 +179,6 @@ fn the_runtime_costs_small_programs_little() {
     assert!((10_000..74_000).contains(&code), "{code} bytes of machine code");
 }
 
-/// A diamond of direct calls: most of its edges have additions.
 const DIRECT: &str = source!("languages/direct_calls.c");
 
 #[test]
@@ -205,13 +203,13 @@ fn a_direct_call_has_one_instruction_before_and_one_after() {
             (0..code.len()).filter(|&i| code[i].contains(machine::THREAD_LOCAL)).collect();
         let calls: Vec<usize> = (0..code.len()).filter(|&i| is_call(code[i])).collect();
         assert_eq!(calls.len(), 10, "{shape:?}: {}", output.stdout);
-        // Every update is one addition in memory beside its call, and no other instruction takes part in it.
+        // Every update is one addition in memory beside its call. No other instruction takes part in it.
         for &i in &updates {
             let word = code[i].split_whitespace().next().unwrap_or("");
             assert!(machine::adds(word), "{shape:?}: {}", code[i]);
         }
-        // Between two calls stand at most the update after the one and that before the other; before the
-        // first call of a function and after its last one, one.
+        // At most two updates stand between two calls: one after the first call and one before the second. In front of
+        // the first call of a function, and after its last one, stands at most one.
         let borders = |i: &usize| is_call(code[*i]) || code[*i].starts_with('<');
         let borders: Vec<usize> = (0..code.len()).filter(borders).chain([code.len()]).collect();
         for pair in borders.windows(2) {
@@ -219,7 +217,8 @@ fn a_direct_call_has_one_instruction_before_and_one_after() {
             let between = updates.iter().filter(|&&i| pair[0] < i && i < pair[1]).count();
             assert!(between <= at_calls, "{shape:?}: {}\n{}", code[pair[0]], output.stdout);
         }
-        // Seven of the ten calls are not the first of their callee's in-edges: they have additions, some of them fused.
+        // Seven of the ten calls are not the first in-edges of their callees: they add values, some of them with one
+        // instruction for two calls.
         assert!(updates.len() >= 10, "{shape:?}: too few updates\n{}", output.stdout);
     }
 }

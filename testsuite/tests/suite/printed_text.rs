@@ -1,4 +1,4 @@
-//! What commands print: nothing that controls a terminal, however functions are named, and not more than one can use.
+//! Output of commands: nothing controls a terminal, whatever the names of functions, and its amount is bounded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn build(compiler: &str, flags: &[&str], source: &Path, program: &Path) {
     let _ = run(build.arg(include).args(flags).arg(source).arg("-o").arg(program)).expect_success();
 }
 
-/// Whether the text has what must not reach a terminal as it is.
+/// Returns whether the text has a character that must not reach a terminal.
 fn controls(text: &str) -> Option<char> {
     let is_hidden =
         |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}');
@@ -74,7 +74,7 @@ fn no_name_controls_a_terminal() {
         for text in [&output.stdout, &output.stderr] {
             assert_eq!(controls(text), None, "{words:?}: {text}");
         }
-        // Programs read the name as it is.
+        // JSON has the name unchanged.
         if words.contains(&"decode") && words.contains(&"json") {
             let line: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
             assert!(line.to_string().contains("\u{202e} rtl\u{9b}31m\u{e0041}"), "{line}");
@@ -87,7 +87,7 @@ const DEEP: &str = "#include <stdlib.h>\n\
     volatile int own = n; return n ? down(n - 1) + atoi(\"1\") + own : own; }\n\
     int main(int count, char **arguments) { return down(atoi(arguments[count - 1])) == 3; }\n";
 
-/// The numbers of folded stacks in all.
+/// The sum of the values of folded stacks.
 fn events(folded: &str) -> u64 {
     folded
         .lines()
@@ -95,7 +95,7 @@ fn events(folded: &str) -> u64 {
         .sum()
 }
 
-/// Deep recursion: what is written is bounded, no event is lost, and what was counted together is said.
+/// Deep recursion: the output is bounded, no event is lost, and the output says what was counted together.
 #[test]
 fn folded_stacks_of_deep_recursion_are_bounded() {
     let folder = work_folder("printed/deep");

@@ -16,7 +16,7 @@ fn build(folder: &Path, source: &str, mode: Option<&str>, flags: &[&str]) -> Pat
         None => llvm(&format!("clang{suffix}")),
     };
     let program = folder.join(mode.unwrap_or("plain"));
-    // Old valgrinds do not read the debug information of a new clang.
+    // Old versions of valgrind cannot read the debug information of a new clang.
     let mut compile = command(compiler, &["-O2", "-pthread", "-Wall", "-Wextra", "-Werror"]);
     compile.args(flags);
     if let Some(mode) = mode {
@@ -27,7 +27,7 @@ fn build(folder: &Path, source: &str, mode: Option<&str>, flags: &[&str]) -> Pat
     program
 }
 
-/// `pcce` with these arguments; what it prints.
+/// Runs `pcce` with these arguments. Returns its output.
 fn pcce(arguments: &[&str], files: &[&Path]) -> String {
     let (view, options) = arguments.split_at(2);
     let mut command = command(artifact("pcce"), view);
@@ -53,7 +53,7 @@ fn folded(kind: &str, by: &str, program: &Path, profile: &Path) -> BTreeMap<Stri
     text.lines().map(split).collect()
 }
 
-/// Allocations, frees, and bytes allocated, as memcheck counts them; the peak, as massif does.
+/// Allocations, frees, and allocated bytes as memcheck counts them, and massif's peak.
 fn valgrind(program: &Path, arguments: &[&str]) -> [u64; 4] {
     let mut memcheck = command("valgrind", &["--run-libc-freeres=no", "--run-cxx-freeres=no"]);
     let output = run(memcheck.arg(program).args(arguments)).stderr;
@@ -65,7 +65,7 @@ fn valgrind(program: &Path, arguments: &[&str]) -> [u64; 4] {
     let counts = numbers(line.unwrap_or_else(|| panic!("{output}")).1);
     let out = program.with_extension("massif");
     let file = format!("--massif-out-file={}", out.display());
-    // Its peak is one of bytes and blocks: an administration of its own for each block would count, too.
+    // Bytes of blocks alone: by default, massif also counts administrative bytes for each block.
     let mut massif =
         command("valgrind", &["--tool=massif", "--heap-admin=0", "--peak-inaccuracy=0.0", &file]);
     let _ = run(massif.arg(program).args(arguments));
@@ -106,7 +106,7 @@ fn totals_with_threads_are_those_of_valgrind() {
     for _ in 0..3 {
         let (found, profile) = profiled(&program, &["threads"]);
         assert_eq!(found[..3], expected[..3], "allocations, frees, bytes");
-        // The peak depends on which thread was how far; what each thread does in its context does not.
+        // The peak depends on the progress of each thread. The sums of each thread and context do not.
         let by_context = folded("heap", "allocations", &program, &profile);
         let of = |start: &str, name: &str| -> u64 {
             let found =
@@ -145,7 +145,7 @@ fn every_context_is_known() {
         .map(|(stack, bytes)| (stack.to_owned(), bytes))
         .into();
         let mut found = folded("heap", "allocated", &program, &profile);
-        // How often qsort compares is its business.
+        // The number of comparisons is up to qsort.
         let sorted = found.remove("main;sort;qsort;compare;leaf;malloc");
         assert!(sorted.is_some_and(|bytes| bytes >= 10 && bytes % 5 == 0), "{mode}: {found:#?}");
         let handled: Vec<_> = found
@@ -170,7 +170,7 @@ fn children_signals_and_sudden_ends() {
     let program = build(&folder, "heap.c", Some("lto"), &["--pcce-heap"]);
     let leaf = |profile: &Path| folded("heap", "live", &program, profile).remove("main;leaf;malloc");
 
-    // With a name of its own for each process, the child writes what it inherited and allocated.
+    // With a file name for each process, the child writes what it inherited and allocated.
     let output = run(command(&program, &["fork"])
         .env("PCCE_HEAP_PROFILE", folder.join("each.%p"))
         .env("PCCE_HEAP_SIGNAL", "10"));
@@ -182,11 +182,11 @@ fn children_signals_and_sudden_ends() {
         .collect();
     written.sort_by_key(|path| leaf(path));
     let found: Vec<_> = written.iter().map(|path| leaf(path)).collect();
-    // On the signal, the child at its end, the parent at its own.
+    // At the signal, at the child's end, and at the parent's end.
     assert_eq!(found, [Some(1000), Some(1077), Some(3000)], "{written:?}");
     assert!(written[0].to_string_lossy().ends_with(".1"), "{written:?}");
 
-    // With one name, the child does not spoil the parent's profile.
+    // With one file name, the child does not damage the parent's profile.
     let profile = folder.join("one");
     let _ =
         run(command(&program, &["fork"]).env("PCCE_HEAP_PROFILE", &profile).env("PCCE_HEAP_SIGNAL", "10"));
@@ -215,7 +215,7 @@ fn cpu_time_is_found_where_it_is_spent() {
         let found = folded("cpu", "time", &program, &profile);
         let of = |stack: &str| found.get(stack).copied().unwrap_or(0);
         let (little, much, thread) = (of("main;little;spin"), of("main;much;spin"), of("thread;spin"));
-        // Four times as long; how the kernel shares its ticks among threads that run at once is its business.
+        // Four times as long; the kernel decides how it shares ticks among threads that run at the same time.
         assert!(little > 0 && much > little && thread > 0, "{mode}: {found:#?}");
         assert!(of("main;sort;qsort") > 0 && of("main;sort;qsort;compare") > 0, "{mode}: {found:#?}");
         let known = ["main;", "thread;"];
@@ -223,14 +223,14 @@ fn cpu_time_is_found_where_it_is_spent() {
             found.iter().filter(|(s, _)| !known.iter().any(|k| s.starts_with(k))).map(|(_, v)| v).sum();
         let total = totals("cpu", &program, &profile)["time"];
         assert!(foreign < total / 20, "{mode}: {found:#?}");
-        // Without the variable nothing is written, and a child's environment cannot spoil it.
+        // Without the variable nothing is written, and a child's environment cannot damage the profile.
         fs::remove_file(&profile).expect("it was written");
         let output = run(command(&program, &[]).env("PCCE_SAMPLE_PROFILE", &profile)).expect_success();
         assert_eq!((&*output.stderr, profile.exists()), ("", false));
     }
 }
 
-/// The handler of the profile may run on another stack than what it interrupts.
+/// The profile's handler may run on another stack than the code that it interrupts.
 #[test]
 fn functions_that_have_left_are_in_profiles_of_threads_with_an_alternate_stack() {
     let folder = work_folder("profiles/alternate");
@@ -260,7 +260,7 @@ fn a_wrong_rate_is_named() {
     assert!(output.stderr.starts_with("pcce: PCCE_SAMPLE is no number"), "{}", output.stderr);
 }
 
-/// Who stops a server sends a signal.
+/// Servers are stopped by a signal.
 #[test]
 fn what_a_signal_ends_has_its_profiles() {
     const TERM: i32 = 128 + 15;
@@ -296,7 +296,7 @@ fn what_a_signal_ends_has_its_profiles() {
             ("exit", 5, ""),
         ] {
             let _ = fs::remove_file(&file);
-            // A shell that starts the tests in the background has some signals ignored for them.
+            // A shell that starts the tests in the background makes them ignore some signals.
             let mut ended = command("env", &["--default-signal=HUP,INT,TERM"]);
             ended
                 .arg(&program)
@@ -307,7 +307,7 @@ fn what_a_signal_ends_has_its_profiles() {
             let output = run(&mut ended);
             let found = (output.status, &*output.stdout, &*output.stderr);
             assert_eq!(found, (status, printed, ""), "{kind} {how}");
-            // A child that counts has counted for itself.
+            // A child counts its own calls.
             assert!(whole("").matches("\"profile\"").count() == 1 || kind == "calls", "{kind} {how}");
         }
         let line = "trap '' HUP; exec \"$@\"";

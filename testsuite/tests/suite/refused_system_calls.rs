@@ -1,5 +1,5 @@
 //! Programs in a sandbox that refuses one system call, from their start on or later: with each feature of the runtime
-//! they end as without the pass, and what is lost is said.
+//! they end as without the pass, and a message says what is lost.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -13,7 +13,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_within, work_folder};
 
-/// What programs call, with and without the runtime. What is missing here is refused at once, and does no harm.
+/// System calls of programs, with and without the runtime. A call that is not listed is refused at once, and must do no
+/// harm.
 const CALLS: [i64; 49] = [
     libc::SYS_mprotect,
     libc::SYS_rt_sigaction,
@@ -66,7 +67,7 @@ const CALLS: [i64; 49] = [
     libc::SYS_lseek,
 ];
 
-/// All is refused but what a program needs to say a word and to end.
+/// Refuses everything but what a program needs to print a message and to end.
 fn nearly_all() -> String {
     format!("!{},{},{}", libc::SYS_write, libc::SYS_rt_sigreturn, libc::SYS_exit_group)
 }
@@ -74,14 +75,14 @@ fn nearly_all() -> String {
 struct Feature {
     name: &'static str,
     flag: Option<&'static str>,
-    /// The variable that names the file, and another one.
+    /// The variable with the file's name, and another one.
     file: &'static str,
     more: Option<(&'static str, &'static str)>,
-    /// How much is computed.
+    /// An argument of the program: the amount of work.
     work: &'static str,
-    /// How the program ends.
+    /// Arguments of the program: ways to end.
     ways: &'static [&'static str],
-    /// What a file that is whole contains.
+    /// Text in each complete file.
     whole: &'static str,
 }
 
@@ -187,9 +188,9 @@ fn a_program_ends_as_without_the_pass() {
         {
             let impossible = match calls.parse().unwrap_or(-1) {
                 libc::SYS_execve => *moment == "early",
-                // Behind each sample the program goes on where it was, which no program can without this call.
+                // The program continues after each sample, and no program can without this call.
                 libc::SYS_rt_sigreturn => feature.name == "cpu",
-                // Where libc cannot wait it aborts, at once with the thread that crashes.
+                // If libc cannot wait, it aborts, at the same time as the thread that crashes.
                 libc::SYS_futex => way.starts_with("thread"),
                 _ => false,
             };
@@ -207,7 +208,7 @@ fn a_program_ends_as_without_the_pass() {
                     feature.name, found.status, plain.status, found.stdout, found.stderr
                 ));
             }
-            // A report is written of what kills the program, and a word is said if it can be.
+            // A report describes what kills the program, and a message is printed if it can be.
             let crashes = plain.status >= 128 || plain.stdout.contains("own");
             let nothing = feature.name == "crash" && !crashes || plain.stdout.is_empty();
             let bytes = fs::read(&file).unwrap_or_default();
@@ -221,7 +222,7 @@ fn a_program_ends_as_without_the_pass() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Starts the program, and waits until all is refused.
+/// Starts the program, and waits until everything is refused.
 fn in_sandbox(program: &Path) -> Child {
     let mut command = command(program, &["late", &nearly_all(), "100000000000", "return"]);
     let child =
@@ -238,7 +239,7 @@ fn in_sandbox(program: &Path) -> Child {
     panic!("it has no filter: {:?}", child.wait());
 }
 
-/// Neither may the handler be taken off then, nor can the program send itself a signal.
+/// The handler cannot be removed then, and the program cannot send itself a signal.
 #[test]
 fn signals_from_outside_end_a_program_that_may_do_nothing() {
     use std::os::unix::process::ExitStatusExt;

@@ -9,7 +9,7 @@ use std::path::Path;
 use pcce_testsuite::directives::matches;
 use pcce_testsuite::{LLVM, artifact, command, llvm_of_rustc, repository, run, work_folder};
 
-/// What is shown, in order, and the functions of the crate in its context.
+/// The names in the order of the output, each with the crate's functions in its context.
 const CHAINS: [(&str, &str); 13] = [
     ("recursion", "show < recursion*3 < main"),
     ("square", "show < <Square as Shape>::area < measure < main"),
@@ -29,15 +29,15 @@ const CHAINS: [(&str, &str); 13] = [
     ("hook", "show < main::{closure} < panics*2 < main"),
 ];
 
-/// What is shown only where panics unwind.
+/// Names that are shown only if panics unwind.
 const UNWINDING: [&str; 3] = ["drop", "caught", "thread"];
 
-/// Whether the frame is of the crate, not of the libraries below and above it.
+/// Returns whether the frame is of the crate, not of a library below or above it.
 fn of_the_crate(frame: &&str) -> bool {
     frame.trim_start_matches('<').starts_with("contexts::")
 }
 
-/// One of the manglings numbers closures and names generic arguments; the crate's name says nothing here.
+/// One mangling numbers closures and names generic arguments. The name of the crate does not matter here.
 fn short(frame: &str) -> String {
     let generic = frame.split_once("::<").map_or(frame, |(name, _)| name);
     let mut name = generic.replace("contexts::", "").replace("{{closure}}", "{closure}");
@@ -60,7 +60,7 @@ fn build_and_run(folder: &Path, name: &str, flags: &[&str]) -> (Vec<String>, Vec
         let report = fs::read_to_string(report).expect("verify mode reports");
         let compared =
             report.strip_prefix("pcce verify: ").and_then(|l| l.split(' ').next()?.parse::<u64>().ok());
-        // The most of it is the unwinding of panics.
+        // Most of the entries are in the unwinding of panics.
         let least = if flags.contains(&"panic=abort") { 10 } else { 1000 };
         assert!(compared > Some(least) && report.ends_with(" 0 mismatches\n"), "{name}: {report}");
     }
@@ -94,12 +94,12 @@ fn contexts_of_a_rust_program() {
             tokens.len() == chains.len() && tokens.iter().all(|(_, token)| token.is_empty()),
             "{tokens:?}"
         );
-        // Name, whether the standard library is compiled with the program, flags.
+        // Name, whether the standard library is compiled with the program, and flags.
         let mut variants = vec![("modules".to_owned(), false, [&own[..], &strategy, &["-O"], &v0].concat())];
         let levels = ["0", "1", "2", "3", "s", "z"].map(|level| (level, format!("opt-level={level}")));
         for (i, (level, flag)) in levels.iter().enumerate() {
             let flags = [&own[..], &strategy, &verify, &["-C", flag]].concat();
-            // A whole program takes long: each level once.
+            // A whole program takes long, so each level is built once.
             if (i % 2 == 0) == (panic == "abort") {
                 let mangling = if i % 3 == 0 { &v0[..] } else { &[] };
                 let flags = [&flags[..], &["-C", "lto=fat"], mangling].concat();
@@ -130,7 +130,7 @@ fn check(program: &Path, with_std: bool, chains: &[&(&str, &str)], tokens: &[(St
         let functions: Vec<&str> = frames.iter().filter_map(|f| f["function"].as_str()).collect();
         let found: Vec<String> = functions.iter().copied().filter(of_the_crate).map(short).collect();
         assert!(matches(chain, &found), "{at}, {shown}: expected {chain}, found {functions:#?}");
-        // Between `main` and the start of the program there is some of the standard library.
+        // Functions of the standard library stand between `main` and the start of the program.
         let boundary = frames.iter().any(|f| f["kind"] != "call");
         assert_eq!(boundary, !with_std && chain.ends_with(" main"), "{at}, {shown}: {functions:#?}");
     }

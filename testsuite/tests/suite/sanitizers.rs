@@ -1,5 +1,5 @@
-//! Programs with sanitizers, profiles and other instrumentation of clang's: the contexts are those of the program
-//! without, in both modes, and verify mode compares every entry. The guide's page on sanitizers says what holds.
+//! Programs with sanitizers, profiles and other instrumentation of clang: the contexts are those of the program without
+//! it, in both modes, and verify mode compares every entry. The guide's page on sanitizers says what works.
 
 #![cfg(not(feature = "llvm22"))]
 
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 const BOTH: &[&str] = &["lto", "module"];
 
-/// What the program shows, and the context of that. Consecutive functions that are not instrumented are one: some
-/// sanitizers put their own in front of libc's.
+/// The names in the output and their contexts. Consecutive functions that are not instrumented are one, since some
+/// sanitizers put functions in front of libc's.
 const CHAINS: [(&str, &str); 9] = [
     ("recursive", "show recursive recursive recursive recursive recursive recursive main"),
     ("callback", "show compare <> main"),
@@ -43,7 +43,7 @@ fn compile(program: &Path, source: &Path, mode: &str, verify: bool, flags: &[&st
 /// Builds the program with these flags, runs it, and compares.
 fn check(name: &str, modes: &[&str], levels: &[&str], flags: &[&str], environment: &[(&str, &str)]) {
     let work = work_folder(&format!("sanitizers/{name}"));
-    // In verify mode the program does all that it does without, and more.
+    // Verify mode includes everything that the other mode does.
     let variants = levels.iter().flat_map(|level| [(level, true), (level, false)]);
     let variants: Vec<_> = variants.filter(|(_, verify)| *verify || levels.len() > 1).collect();
     for (mode, (level, verify)) in
@@ -115,7 +115,7 @@ const ONE: &[&str] = &["-O2"];
 
 #[test]
 fn address() {
-    // Variables on a heap of their own.
+    // Local variables are on a heap of the sanitizer's.
     let fake = [("ASAN_OPTIONS", "detect_stack_use_after_return=1")];
     check("address", BOTH, TWO, &["-fsanitize=address"], &fake);
     check(
@@ -152,7 +152,7 @@ fn other_sanitizers() {
     check("kcfi", BOTH, ONE, &["-fsanitize=kcfi"], &[]);
 }
 
-/// The sanitizer renames functions, but for those that its list names.
+/// The sanitizer renames functions except for those in its list.
 #[test]
 fn data_flow() {
     let work = work_folder("sanitizers/dataflow");
@@ -195,7 +195,7 @@ fn other_code_generation() {
     check("protection", BOTH, ONE, &["-fcf-protection=full", "-fstack-clash-protection", "-mretpoline"], &[]);
 }
 
-/// A profile of the program says which parts of functions are cold: they lie elsewhere.
+/// A profile of the program tells which parts of functions are cold. These are placed elsewhere.
 #[test]
 fn split_functions() {
     let work = work_folder("sanitizers/split");
@@ -221,7 +221,7 @@ fn split_functions() {
     }
 }
 
-/// ThreadSanitizer calls handlers late; the profiler's is called at once.
+/// ThreadSanitizer delays handlers. The profiler's handler runs at once.
 #[test]
 fn samples_under_thread_sanitizer() {
     let work = work_folder("sanitizers/samples");
@@ -246,7 +246,7 @@ fn samples_under_thread_sanitizer() {
     }
 }
 
-/// Modules of C++20, compiled as CMake does it: the interface first, then code of it.
+/// Modules of C++20, compiled as CMake does: the interface first, then its code.
 #[test]
 fn cxx_modules() {
     const INTERFACE: &str = "module;\n#include \"show.h\"\nexport module shapes;\n\
@@ -294,8 +294,7 @@ fn cxx_modules() {
     }
 }
 
-/// ThreadSanitizer's late calls show a handler the registers of long ago: what was interrupted is not known, and not
-/// guessed.
+/// ThreadSanitizer's delayed handlers get old registers: the interrupted code is not known, and no guess is shown.
 #[test]
 fn late_handlers_under_thread_sanitizer() {
     let work = work_folder("sanitizers/late");
@@ -313,7 +312,7 @@ fn late_handlers_under_thread_sanitizer() {
     }
 }
 
-/// Two allocators in one program: the sanitizer would find nothing, and not say so.
+/// Two allocators in one program are refused: the sanitizer would find nothing without saying so.
 #[test]
 fn heap_profiles_are_refused() {
     let work = work_folder("sanitizers/heap");
@@ -333,7 +332,7 @@ fn heap_profiles_are_refused() {
             refused,
             "{sanitizer}"
         );
-        // Without the wrapper, in front of the sanitizer's own library.
+        // Without the wrapper, the heap library stands in front of the sanitizer's.
         let mut clang = command(llvm("clang"), &[&flag, "-Wl,--export-dynamic", "-Wl,-u,__pcce_tls"]);
         let archive = artifact("libpcce_heap.a");
         let _ = run(clang.arg(&source).arg(archive).arg("-o").arg(&program)).expect_success();

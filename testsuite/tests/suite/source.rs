@@ -11,17 +11,17 @@ use pcce_testsuite::repository;
 const CODE: usize = 120;
 const PROSE: usize = 110;
 
-/// Where in the text a reader of Rust or C is.
+/// A reader's position in a text of Rust or C.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Code,
     LineComment,
     Comment,
-    /// In a text: whether backslashes mean something, and how many `#` end it.
+    /// In a text in quotation marks: whether backslashes escape, and how many `#` end it.
     Text(bool, usize),
 }
 
-/// How many columns each line has besides the texts in it.
+/// The columns of each line outside of texts in quotation marks.
 fn columns(source: &str, rust: bool) -> Vec<usize> {
     let mut widths = Vec::new();
     let mut place = Place::Code;
@@ -58,18 +58,18 @@ fn columns(source: &str, rust: bool) -> Vec<usize> {
             width += taken;
             at += taken;
         }
-        // A line comment ends, and so does a text in C.
+        // A line comment ends with its line, and so does a text in C.
         if place == Place::LineComment || !rust && matches!(place, Place::Text(..)) {
             place = Place::Code;
         }
-        // Rows of tables in comments, and directives of test programs, are one line each.
+        // A row of a table in a comment, or a directive of a test program, is one line.
         let row = ["//! |", "/// |", "//# "].iter().any(|start| line.trim_start().starts_with(start));
         widths.push(if row { 0 } else { width });
     }
     widths
 }
 
-/// How many columns each line of Markdown has that could be broken.
+/// The columns of each line of Markdown that could be broken.
 fn columns_of_prose(source: &str) -> Vec<usize> {
     let mut shown = false;
     let width = |line: &str| {
@@ -105,7 +105,7 @@ fn lines_are_short() {
     let mut wrong = Vec::new();
     let mut seen = 0;
     for name in list.lines() {
-        // What was deleted and not committed is listed, too.
+        // A file that was deleted without a commit is listed, too.
         let Ok(source) = std::fs::read_to_string(repository().join(name)) else { continue };
         seen += 1;
         wrong.extend(wrong_with(name, &source));

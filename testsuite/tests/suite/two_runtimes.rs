@@ -1,5 +1,5 @@
 //! Processes with two runtimes: each knows the calls of its own images only, and its contexts say so. And calls by name
-//! of which another image's or another object's body runs.
+//! that reach a definition in another image or object.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn compile(folder: &Path, compiler: &str, words: &str) {
     let _ = run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
 }
 
-/// What the program shows, with the dictionaries of these images.
+/// The contexts that the program shows, with the dictionaries of these images.
 fn contexts(folder: &Path, program: &str, images: [&str; 2]) -> String {
     let mut process = command(folder.join(program), &[]);
     process.env("LD_LIBRARY_PATH", target().join("release"));
@@ -45,7 +45,7 @@ fn contexts_of_two_runtimes_say_what_is_missing() {
         };
         let linked = "-L. -lone -Wl,-rpath,. -Wl,--gc-sections";
         for linker in ["bfd", "gold", "lld", "mold"] {
-            // lto mode has its own linker.
+            // lto mode requires lld.
             if mode == "lto" && linker != "lld" {
                 continue;
             }
@@ -64,7 +64,7 @@ fn contexts_of_two_runtimes_say_what_is_missing() {
         assert_eq!(build("loads", "load(0)", own), loaded, "{mode}");
         assert_eq!(build("deep", "load(RTLD_DEEPBIND)", own), other, "{mode}");
         assert_eq!(build("static", "load(0)", &format!("{own} -static")), other, "{mode}");
-        // The library's runtime has found the executable's variables, and the library this runtime's.
+        // The library's runtime has found the executable's variables, and the library those of its own runtime.
         let mixed = build("mixed", "load(0)+load(RTLD_DEEPBIND)", own);
         let lines: Vec<&str> = mixed.lines().collect();
         assert!(mixed.starts_with(loaded) && lines.len() == 4, "{mode}: {mixed}");
@@ -79,7 +79,7 @@ const PLAIN: &str = source!("runtimes/plain.cpp");
 const OTHER: &str =
     "entry;<inlined(int), not instrumented>;shows\nentry;<weak(int), not instrumented>;shows\n";
 
-/// The bodies are of code without the pass, whatever instrumented function has the name.
+/// The called definitions are in code without the pass, although instrumented functions have the same names.
 #[test]
 fn other_bodies_of_a_name_are_not_instrumented() {
     let folder = work_folder("other_bodies");
@@ -113,7 +113,7 @@ fn other_bodies_of_a_name_are_not_instrumented() {
             &format!("--pcce-mode={mode} -fPIC -shared shows.cpp -o libshows.so"),
         );
         plain("main.cpp plain.o -L. -lshows -Wl,-rpath,. -rdynamic -o outer");
-        // Code with LTO keeps its own copy of an inline function.
+        // An object with LTO keeps its own copy of an inline function.
         let other = match mode {
             "lto" => OTHER.replace("<inlined(int), not instrumented>", "inlined(int)"),
             _ => OTHER.to_owned(),

@@ -1,4 +1,4 @@
-//! Verify mode can fail: programs that break the state behind the encoding's back must be found out.
+//! Verify mode can fail: it must find out programs that change the state that the encoding relies on.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use object::{Object as _, ObjectSection as _};
 use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, source, work_folder};
 
-/// What the pass cannot know: the program writes the state itself.
+/// The pass cannot see these changes: the program writes the state itself.
 const STATE: &str = source!("verify/state.h");
 
 const MODES: [&str; 2] = ["lto", "module"];
@@ -45,8 +45,8 @@ fn mismatches(report: &str) -> u64 {
     }
 }
 
-/// The program's output is its own, and verify mode says what is wrong with it. `function` is where decoding
-/// and the shadow stack part.
+/// The program's output is unchanged, and verify mode reports the mismatch. `function` is the one where decoding and
+/// the shadow stack differ.
 fn must_fail(name: &str, main: &str, function: &str, what: &str) {
     for mode in MODES {
         let (output, report) = run_with_report(&build(name, mode, main));
@@ -81,11 +81,11 @@ fn a_right_program_has_no_mismatch() {
     }
 }
 
-/// Scripts that configure a build take what programs write there for their own words.
+/// Configure scripts take the output of programs for their own words.
 #[test]
 fn nothing_is_said_on_standard_error_unless_it_is_asked_for_or_wrong() {
     let right = r#"int main(void) { middle(1); return 0; }"#;
-    // On a stack that the program has switched to, nothing is compared, which is a line of its own.
+    // Nothing is compared on a stack that the program has switched to, and a line says so.
     let switches = source!("verify/switches.c");
     for mode in MODES {
         for (name, main, cut) in [("stderr", right, false), ("stderr-cut", switches, true)] {
@@ -126,10 +126,10 @@ fn the_program_may_name_its_report() {
             command(artifact("pcce-clang"), &["-O1", &mode_flag, "--pcce-verify", &report_flag, &include]);
         let _ = run(compile.arg(folder.join("main.c")).arg("-o").arg(&program)).expect_success();
         let lines = |file: &Path| fs::read_to_string(file).unwrap_or_default().lines().count();
-        // A child without any environment writes where the program says, not into its output.
+        // A child without an environment writes to the program's file, not into its output.
         let output = run(command(&program, &[]).env_remove("PCCE_VERIFY_REPORT")).expect_success();
         assert_eq!((output.stderr.as_str(), lines(&built_in)), ("", 2), "{mode}");
-        // The environment's file is stronger.
+        // The file of the environment has precedence.
         let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", &named)).expect_success();
         assert_eq!((output.stderr.as_str(), lines(&named), lines(&built_in)), ("", 1, 3), "{mode}");
         let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", "stderr")).expect_success();
@@ -144,7 +144,7 @@ fn processes_that_end_at_once_report_as_well() {
         let right = source!("verify/ends_at_once.c");
         let (output, report) = run_with_report(&build("at-once", mode, &[ends, right].concat()));
         assert_eq!(output.status, 42, "{}{report}", output.describe());
-        // The child of fork, which reports what it has compared itself; not that of vfork.
+        // The child of fork, which reports its own comparisons. That of vfork does not.
         let line = |compared| {
             format!("pcce verify: {compared} contexts compared, {compared} distinct, 0 mismatches\n")
         };
@@ -189,7 +189,7 @@ fn an_id_that_no_path_has() {
 
 #[test]
 fn an_id_of_another_path() {
-    // leaf has two ids, one for each call in middle: the first call is made with the second's.
+    // leaf has two ids, one for each call in middle. The first call uses the id of the second.
     must_fail(
         "other-path",
         r#"
@@ -227,7 +227,7 @@ fn a_jump_that_nobody_restores_after() {
     must_fail("jump", source!("verify/jump.c"), "jumped", "returns with another context");
 }
 
-/// The records of all functions, of which the loader changes nothing.
+/// The records of all functions are read-only, and the loader does not change them.
 #[test]
 fn records_are_in_a_section_of_their_own() {
     let main = "int main(int n, char **v) { middle(n); return v == 0; }";
@@ -246,8 +246,8 @@ fn records_are_in_a_section_of_their_own() {
     }
 }
 
-/// Code without the pass calls a function that leaves by a tail call, which marks the frame, and then another one. That
-/// one's context is what it was before: no mismatch, and it decodes to the same.
+/// Code without the pass calls a function that leaves by a tail call, which marks the frame, and then another one. The
+/// context of the second function has no mismatch, and decodes to the same calls.
 #[test]
 fn code_without_the_pass_calls_on_after_a_tail_call() {
     let folder = work_folder("verify_mode/calls_on");
@@ -272,7 +272,8 @@ fn code_without_the_pass_calls_on_after_a_tail_call() {
     }
 }
 
-/// A function that a direct call reached leaves by a tail call to one of a library. The decoder names it, and no more.
+/// A function that a direct call has reached leaves by a tail call to one of a library. The decoder names only this
+/// function.
 #[test]
 fn a_function_leaves_to_one_of_a_library() {
     let folder = work_folder("verify_mode/leaves_to_a_library");
@@ -307,11 +308,11 @@ fn a_function_leaves_to_one_of_a_library() {
     }
 }
 
-/// Where types of tables are tested, tables are put together and lose their names. A virtual function that takes
-/// variable arguments is called through a thunk that leaves by a tail call.
+/// Type tests merge tables, which lose their names. A virtual function with variable arguments is called through a
+/// thunk that leaves by a tail call.
 #[test]
 fn thunks_in_tables_that_were_put_together_are_told() {
-    // What it keeps of its calls is for nothing but to have functions that are not inlined.
+    // The record of its calls keeps the functions from being inlined.
     const PLAIN: &str = source!("verify/tables/plain.c");
     const SOURCE: &str = source!("verify/tables/main.cpp");
     let folder = work_folder("verify_mode/tables");

@@ -1,5 +1,5 @@
-//! Link mode: what builds do besides compiling and linking, by all four linkers. Each way shows the contexts of module
-//! mode, where nothing stands between compiler and linker.
+//! Link mode with all four linkers: build steps besides compiling and linking. Each shows the contexts of module mode,
+//! which has nothing between compiler and linker.
 
 use std::fs;
 use std::path::Path;
@@ -114,14 +114,14 @@ const WAYS: [Way; 12] = [
         files: &[("a.c", LIBRARY), ("main.c", CALLS_OUTER)],
         commands: "$CC -O0 -c a.c\n$CC -O3 -march=x86-64-v2 -fno-plt -c main.c\n$LD a.o main.o -o program",
     },
-    // The files that a linker writes beside the program are those of the program.
+    // The files that a linker writes beside the program belong to the program, not to the first link.
     Way {
         name: "maps",
         files: &[("a.c", LIBRARY), ("main.c", CALLS_OUTER)],
         commands: "$CC -c a.c main.c\n$LD a.o main.o -Wl,-Map=program.map -o program\n\
             grep -q outer program.map\n$LD a.o main.o -o /dev/null\ntest -c /dev/null",
     },
-    // `make` finds all that the program is made of, and nothing newer.
+    // `make` finds every file that the program is made of, and none that is newer.
     Way {
         name: "dependency-file",
         files: &[
@@ -163,7 +163,7 @@ fn shown(folder: &Path, way: &Way, mode: &str, linker: &str) -> String {
 fn builds_of_all_kinds_show_the_same_contexts() {
     let folder = work_folder("link_ways");
     for way in &WAYS {
-        // A module by itself does not know whose name a linker has made.
+        // A module by itself does not know names that the linker has made.
         let expected = shown(&folder, way, "module", "bfd").replace("<other, not instrumented>;", "");
         assert!(expected.lines().count() >= 2 && expected.contains(" main;"), "{}: {expected}", way.name);
         for linker in LINKERS {

@@ -1,4 +1,4 @@
-//! What links keep of the code that they generate, and how many compilers they run.
+//! The cache of code that links generate, and the number of compilers that a link runs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -10,14 +10,13 @@ use std::process::Command;
 use pcce_testsuite::{Output, artifact, command, llvm, run, run_with_input, source, work_folder};
 use sha2::{Digest, Sha256};
 
-/// The modules of a program.
 const MODULES: [(&str, &str); 4] = [
     ("main.c", "int one(int), two(int);\nint main(void) { return one(3) + two(4) == 46 ? 0 : 1; }\n"),
     ("one.c", "int leaf(int);\nint one(int n) { return n > 0 ? one(n - 1) + leaf(n) : 1; }\n"),
     ("two.c", "int leaf(int);\nint two(int n) { return leaf(n) + leaf(n + 1); }\n"),
     ("leaf.c", "unsigned long pcce_context(void);\nint leaf(int n) { pcce_context(); return n * 3; }\n"),
 ];
-/// How many bytes of an entry stand before its object: a magic number, its key, and the object's hash.
+/// Bytes of an entry in front of its object: a magic number, the key, and the object's hash.
 const HEADER: usize = 72;
 
 fn compile(folder: &Path) {
@@ -41,7 +40,7 @@ fn link(folder: &Path, output: &str) -> Command {
     link
 }
 
-/// The bytes of the program, which runs well.
+/// The bytes of the program, which must run without an error.
 fn linked(link: &mut Command, program: PathBuf) -> Vec<u8> {
     let _ = run(link).expect_success();
     assert_eq!(run(&mut Command::new(&program)).status, 0);
@@ -50,14 +49,14 @@ fn linked(link: &mut Command, program: PathBuf) -> Vec<u8> {
     bytes
 }
 
-/// The entries of a cache.
 fn entries(cache: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let folders = fs::read_dir(cache).unwrap().map(|folder| folder.unwrap().path());
     let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
     files.map(|file| (file.clone(), fs::read(&file).unwrap())).collect()
 }
 
-/// A link takes what an earlier one has made of the same, and makes the rest: programs are as without a cache.
+/// A link takes code from the cache if it is of the same bitcode and plan, and generates the rest. The programs are
+/// those of a link without a cache.
 #[test]
 fn links_generate_what_is_new() {
     let folder = work_folder("link_cache/new");
@@ -72,32 +71,34 @@ fn links_generate_what_is_new() {
     assert_eq!(linked(&mut link(&folder, "program"), program()), without);
     assert_eq!(entries(&cache), first);
 
-    // Who is not called otherwise than before has the code that it had.
+    // Modules whose calls have not changed keep their code.
     fs::write(folder.join("leaf.c"), MODULES[3].1.replace("n * 3", "n > 1000 ? 7 : n * 3")).unwrap();
     compile_one(&folder, "leaf.c", &[]);
     let changed = linked(&mut link(&folder, "program"), program());
     assert_ne!(changed, without);
     assert_eq!(entries(&cache).len(), first.len() + 1);
     assert_eq!(linked(link(&folder, "program").env("PCCE_CACHE", ""), program()), changed);
-    // So has it with the words of another command, but for its own.
+    // The same holds after a compilation with other options: only that module is generated again.
     compile_one(&folder, "leaf.c", &["-fno-omit-frame-pointer"]);
     let _ = linked(&mut link(&folder, "program"), program());
     assert_eq!(entries(&cache).len(), first.len() + 2);
 
     let no_size = run(link(&folder, "program").env("PCCE_CACHE_SIZE", "much"));
     assert!(no_size.status != 0 && no_size.stderr.contains("`much` is no size"), "{}", no_size.describe());
-    // Where nothing can be kept, nothing is.
+    // Without a place for a cache, nothing is kept.
     fs::write(folder.join("file"), "").unwrap();
     let nowhere = linked(link(&folder, "program").env("PCCE_CACHE", folder.join("file/cache")), program());
     assert_eq!(nowhere, linked(&mut link(&folder, "program"), program()));
 }
 
-/// Programs that share an archive share its code, though what calls add is not the same: only that is written into it.
+/// Programs that share an archive share its code, although the values that their calls add differ. Only the values are
+/// written into it.
 #[test]
 fn programs_share_the_code_of_an_archive() {
     let folder = work_folder("link_cache/programs");
     let cache = folder.join("cache");
-    // The first call of `leaf` is the frequent one, which adds nothing; the other adds the number of contexts of `one`.
+    // The first call of `leaf` is the frequent one, and adds nothing. The other one adds the number of contexts of
+    // `one`.
     let modules = [
         ("one.c", "int leaf(int);\nint one(int n) { for (int i = 0; i <= n; i++) leaf(i); return n; }\n"),
         ("two.c", "int leaf(int);\nint two(int n) { return leaf(n) + 1; }\n"),
@@ -113,7 +114,7 @@ fn programs_share_the_code_of_an_archive() {
     }
     let members = ["one.o", "two.o", "leaf.o"];
     let _ = run(command("ar", &["rcs", "libm.a"]).args(members).current_dir(&folder)).expect_success();
-    // Each has further ways to what is in the archive, in front of those that all have.
+    // Each program has further calls of the archive's functions, in front of those that all programs have.
     let functions: Vec<String> = (0..4).map(|n| format!("f{n}")).collect();
     for (count, program) in functions.iter().enumerate() {
         let mut text = "int one(int), two(int);\n".to_owned();
@@ -150,7 +151,7 @@ fn programs_share_the_code_of_an_archive() {
     }
 }
 
-/// An entry that is not what its name says is made again, even where all that the cache says of it is right.
+/// An entry whose content does not belong to its name is made again, even if its own hash is right.
 #[test]
 fn spoilt_entries_are_made_again() {
     let folder = work_folder("link_cache/spoilt");
@@ -159,7 +160,7 @@ fn spoilt_entries_are_made_again() {
     let program = || folder.join("program");
     let good = linked(&mut link(&folder, "program"), program());
     let kept = entries(&cache);
-    // Stale ones: of the same modules, by the plan of another program.
+    // Stale entries: of the same modules, by the plan of another program.
     let more = "int one(int), two(int), leaf(int);\n\
                 int main(void) { return leaf(one(leaf(2)) + two(leaf(1))) > 0 ? one(1) + leaf(2) - 10 : two(1); }\n";
     fs::write(folder.join("other.c"), more).unwrap();
@@ -209,7 +210,7 @@ fn spoilt_entries_are_made_again() {
     }
 }
 
-/// Several links at once use one cache.
+/// Several links use one cache at the same time.
 #[test]
 fn links_share_a_cache() {
     let folder = work_folder("link_cache/shared");
@@ -231,8 +232,8 @@ fn links_share_a_cache() {
     });
 }
 
-/// One compiler makes the code of several modules. Which they are changes nothing: not the types and the debug
-/// information that they have in common, and not what is left of them in the compiler.
+/// One compiler process generates the code of several modules. The result does not depend on the set: not on shared
+/// types and debug information, and not on what an earlier module leaves in the compiler.
 #[test]
 fn code_does_not_depend_on_what_is_generated_with_it() {
     together("-O1");
@@ -287,7 +288,7 @@ fn together(flag: &str) {
         entries(cache).keys().step_by(step).for_each(|path| fs::remove_file(path).unwrap());
         assert!(link(&["env"], named) == expected, "{step}");
     }
-    // Each alone.
+    // Each entry alone.
     let kept = entries(cache);
     assert_eq!(kept.len(), COUNT);
     for path in kept.keys().step_by(9) {
@@ -297,7 +298,7 @@ fn together(flag: &str) {
     }
 }
 
-/// A compiler that gives the code of one module for that of another one.
+/// A compiler that gives the code of one module for another one.
 const WRONG: &str = source!("link/code_of_another_module.sh");
 
 #[test]
@@ -317,7 +318,7 @@ fn code_of_another_module_is_refused() {
     assert!(!folder.join("program").exists());
 }
 
-/// Compilers beside the first one take tokens of `make`, and put them back.
+/// Compilers beside the first one take tokens from `make`, and put them back.
 #[test]
 fn compilers_take_tokens_of_make() {
     let folder = work_folder("link_cache/tokens");
@@ -342,7 +343,7 @@ fn compilers_take_tokens_of_make() {
     }
 }
 
-/// A program is the same wherever it was built, whether the objects are named from there or from the root.
+/// A program is the same in whatever folder it was built, and with relative or absolute names of its objects.
 #[test]
 fn programs_do_not_depend_on_the_folder() {
     let programs = ["one", "two", "two/inner"].map(|name| {

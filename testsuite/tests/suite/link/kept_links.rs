@@ -1,5 +1,5 @@
-//! What a link keeps to be made again: without sources, objects and archives, in another folder, and of a program that
-//! was stripped.
+//! The record that a link keeps to be made again: without sources, objects and archives, in another folder, and for a
+//! stripped program.
 
 #![cfg(not(feature = "llvm22"))]
 
@@ -12,7 +12,7 @@ use pcce_testsuite::{Output, artifact, command, run, source, work_folder};
 
 const LINKERS: [&str; 4] = ["bfd", "gold", "lld", "mold"];
 
-/// The sources, with what compiles each.
+/// The sources, each with its compiler.
 const SOURCES: [(&str, &str, &str); 8] = [
     ("main.cc", source!("link/kept/main.cc"), "pcce-clang++"),
     // Two members of one name.
@@ -38,7 +38,7 @@ fn wrapper(folder: &Path, name: &str, words: &str) {
     let _ = run_in(folder, artifact(name), words);
 }
 
-/// Objects, an archive, an object that is joined of others, and a script that names one.
+/// Makes objects, an archive, an object that is joined of others, and a script that names one.
 fn build(folder: &Path, flags: &str) {
     for (source, text, compiler) in SOURCES {
         let file = folder.join(source);
@@ -59,7 +59,7 @@ fn build(folder: &Path, flags: &str) {
     wrapper(folder, "pcce-clang", "-r joined.o -o whole.o");
 }
 
-/// What `make clean` takes away, and more.
+/// Removes what `make clean` removes, and more.
 fn clean(folder: &Path) {
     for (source, ..) in SOURCES {
         fs::remove_file(folder.join(source)).unwrap();
@@ -81,7 +81,7 @@ const INPUTS: &str = "main.o plain.o odd.o -L. -lsame whole.o -llisted";
 #[test]
 fn the_same_program_is_made_again() {
     for (name, compiles, links) in [
-        // The output's name is in it: it has versions, and no SONAME.
+        // The name of the output is in the library: it has versions, and no SONAME.
         ("program", "-g", "-pie -rdynamic -Wl,--version-script=versions"),
         ("static", "--pcce-no-callback=silent", "-static"),
         ("gc", "-ffunction-sections", "-Wl,--gc-sections -Wl,-s -no-pie -pthread"),
@@ -95,7 +95,7 @@ fn the_same_program_is_made_again() {
         fs::write(folder.join("silent"), "puts\n").unwrap();
         build(&folder, compiles);
         for linker in LINKERS {
-            // A static link finds no scripts by `-l`.
+            // `-l` does not find scripts in static links.
             let inputs =
                 if name == "static" { INPUTS.replace("-llisted", "liblisted.so") } else { INPUTS.to_owned() };
             let extra = if compiles.contains("hybrid") { compiles } else { "" };
@@ -109,7 +109,7 @@ fn the_same_program_is_made_again() {
         fs::rename(&folder, &away).unwrap();
         for linker in LINKERS {
             let said = relink(&other, &format!("../away/{linker}.pcce-kept")).expect_success();
-            // Linkers may have warnings.
+            // Linkers may print warnings.
             assert!(said.stdout.is_empty() && !said.stderr.contains("pcce-ld:"), "{}", said.describe());
             let (first, again) = (away.join(linker), other.join(linker));
             assert!(
@@ -125,7 +125,7 @@ fn the_same_program_is_made_again() {
     }
 }
 
-/// Debug information in files of its own is named by where the program is.
+/// Split debug information is found by the place of the program.
 #[test]
 fn split_debug_information_is_made_again() {
     let folder = work_folder("link_kept/split");
@@ -166,8 +166,8 @@ fn code(program: &Path) -> Vec<u8> {
     file.section_by_name(".text").unwrap().data().unwrap().to_vec()
 }
 
-/// With another profile, or other targets, it is another program, whose tokens are decoded, and whose code is that of
-/// a build with these options. What was kept is found by the program's build id.
+/// With another profile or other targets, a link made again gives another program: its tokens decode, and its code is
+/// that of a build with these options. The record is found by the program's build id.
 #[test]
 fn other_options_make_another_program() {
     let folder = work_folder("link_kept/other");
@@ -199,7 +199,7 @@ fn other_options_make_another_program() {
             assert!(code(&path("again")) != code(&path("program")), "{options}: it has the same code");
         }
     }
-    // The profile that the program had need not be there any more.
+    // The program's first profile may be gone.
     fs::copy(path("profile"), path("old")).unwrap();
     build(&folder, "--pcce-mode=link -g --pcce-profile-use=old");
     let flags = "--pcce-mode=link --pcce-profile-use=old --pcce-keep";
@@ -226,7 +226,7 @@ fn run_in_failing(folder: &Path, flag: &str, words: &str) -> String {
     output.stderr
 }
 
-/// What is not as it was when the program was linked is named, and no program is written.
+/// An input that has changed since the link is named, and no program is written.
 #[test]
 fn what_has_changed_is_refused() {
     let folder = work_folder("link_kept/refused");
@@ -271,14 +271,14 @@ fn what_has_changed_is_refused() {
     let mut other = command(artifact("pcce"), &["relink", "program.pcce-kept", "-o", "again"]);
     other.env("CCC_OVERRIDE_OPTIONS", "+-mpopcnt").current_dir(&folder);
     refused(run(&mut other), "the compilers of the program do something else than when it was linked");
-    // A library that is found before the one that was.
+    // A library in a folder that is searched before the one of the link.
     let _ = again().expect_success();
     fs::remove_file(path("again")).unwrap();
     let _ = run_in(&folder, "gcc", "-shared -Wl,-soname,libplain.so odd.o -o libplain.so");
     refused(again(), "libplain.so is read, and was not");
     fs::remove_file(path("libplain.so")).unwrap();
 
-    // Files that are not what they were, or of another program.
+    // Files that have changed, or belong to another program.
     let kept = fs::read(path("program.pcce-kept")).unwrap();
     let mut spoilt = kept.clone();
     spoilt[kept.len() / 2] ^= 1;
@@ -292,7 +292,7 @@ fn what_has_changed_is_refused() {
     wrapper(&folder, "pcce-clang++", &wrong);
     refused(relink(&folder, "program -o again"), "program.pcce-kept is of another build than program");
 
-    // What cannot be kept.
+    // Inputs that cannot be kept.
     fs::create_dir(path("thin")).unwrap();
     fs::write(path("thin/a.c"), "int main(void) { return 0; }\n").unwrap();
     let refuses = |words: &str, text: &str| {

@@ -1,4 +1,4 @@
-//! What the user's linker takes, the wrapper's link takes.
+//! The wrapper's link accepts all that the user's linker accepts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,17 +6,17 @@ use std::path::Path;
 
 use pcce_testsuite::{Output, artifact, command, llvm, run, run_with_input, work_folder};
 
-/// The functions that a shared library defines for others, with their versions.
+/// The functions that a shared library exports, with their versions.
 fn exported(library: &Path) -> BTreeSet<String> {
     let list =
         command(llvm("llvm-nm"), &["-D", "--defined-only", "--format=just-symbols"]).arg(library).output();
     let list = String::from_utf8(list.expect("llvm-nm runs").stdout).expect("names are text");
-    // GNU ld also defines each version's own name.
+    // GNU ld also defines a symbol for each version.
     let is_version = |name: &str| name.split_once("@@").is_some_and(|(name, version)| name == version);
     list.lines().filter(|name| !is_version(name)).map(str::to_owned).collect()
 }
 
-/// zlib's version script names functions that a build may leave out: an error for lld, nothing to GNU ld.
+/// The version script of zlib names functions that a build may leave out: an error for lld, none for GNU ld.
 #[test]
 fn version_scripts_may_name_what_is_not_defined() {
     let folder = work_folder("linking/versions");
@@ -40,7 +40,7 @@ fn version_scripts_may_name_what_is_not_defined() {
         let _ = link(&artifact("pcce-clang"), "ours.so", &[&mode]).expect_success();
         assert_eq!(exported(&folder.join("ours.so")), expected, "{mode}");
     }
-    // Who asks for the error, or for the linker that makes one, gets it.
+    // An option for the error, or for the linker that reports it, keeps its effect.
     for flags in [&["-Wl,--no-undefined-version"][..], &["-fuse-ld=lld"]] {
         assert_ne!(link(&llvm("clang"), "refused.so", flags).status, 0, "{flags:?}");
         let refused = link(&artifact("pcce-clang"), "refused.so", flags);
@@ -52,7 +52,7 @@ fn version_scripts_may_name_what_is_not_defined() {
     }
 }
 
-/// Objects of both modes go into one link, and all of it is instrumented, or the link is an error.
+/// Objects of both modes in one link: all of them are instrumented, or the link is an error.
 #[test]
 fn a_mix_of_modes_is_instrumented_or_refused() {
     let folder = work_folder("linking/modes");
@@ -117,7 +117,7 @@ fn libraries_refer_to_nothing_that_looks_like_exit() {
     }
 }
 
-/// A build id has any length that a linker gives it; lld pads none, and it may be the last of its segment.
+/// A build id has any length. lld does not pad it, and it may be the last note of its segment.
 #[test]
 fn build_ids_have_any_length() {
     let folder = work_folder("linking/build-ids");

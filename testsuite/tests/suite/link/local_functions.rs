@@ -1,4 +1,4 @@
-//! Pointers that are compared with functions which are local to another module, and modules of which all is local.
+//! Comparisons of pointers with functions that are local to another module, and modules in which everything is local.
 
 use std::fs;
 
@@ -6,11 +6,11 @@ use pcce_testsuite::{artifact, command, llvm, run, run_with_input, source, work_
 
 const MAIN: &str = source!("link/local_functions/main.c");
 
-/// Two of them have one name.
+/// Two of them have the same name.
 const ONE: &str = source!("link/local_functions/one.c");
 const OTHER: &str = source!("link/local_functions/other.c");
 
-/// Contexts name the file and the line of the function that was called, whoever has its name as well.
+/// Contexts name the file and line of the called function, even if another one has the same name.
 #[test]
 fn local_functions_of_one_name_are_told_apart() {
     let folder = work_folder("link_local");
@@ -47,7 +47,7 @@ fn local_functions_of_one_name_are_told_apart() {
     }
 }
 
-/// A command may compile a source twice, and link both, if all that it defines is local or weak.
+/// One command may compile a source twice and link both objects, if all its definitions are local or weak.
 #[test]
 fn a_source_may_be_there_twice() {
     let folder = work_folder("relink/twice");

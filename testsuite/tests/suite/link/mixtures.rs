@@ -1,4 +1,4 @@
-//! Link mode with all that linkers do, and together with code that is built otherwise.
+//! Link mode with everything that linkers do, and with code that is built otherwise.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ const KEEP: &str = "#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n";
 const SHOW: &str = "#include <pcce.h>\n#include <stdio.h>\n\
     __attribute__((noinline)) static void show(const char *what) { printf(\"%s %s\\n\", what, PCCE_TOKEN); }\n";
 
-/// Sources: calls between modules by name and through pointers, recursion, a weak function with a strong one elsewhere,
-/// and one that the linker wraps.
+/// Calls between modules by name and through pointers, recursion, a weak function with a strong definition elsewhere,
+/// and a wrapped function.
 const SOURCES: [(&str, &str); 8] = [
     (
         "main",
@@ -46,7 +46,7 @@ const SOURCES: [(&str, &str); 8] = [
     ("plain", "int plain(int n, int (*f)(int)) { int r = f(n); KEEP; return r; }\n"),
 ];
 
-/// What the program shows, sorted, if the linker wraps nothing.
+/// The sorted output of the program, if the linker wraps nothing.
 const EXPECTED: [&str; 10] = [
     "back main;<plain, not instrumented>;back;show",
     "back main;lib;inner;back;show",
@@ -61,7 +61,7 @@ const EXPECTED: [&str; 10] = [
 ];
 const WRAPPED: &str = "wrapped main;__wrap_wrapped;wrapped;show";
 
-/// A folder with the sources, and `plain.o`.
+/// Makes a folder with the sources, and `plain.o`.
 fn sources(name: &str) -> PathBuf {
     let folder = work_folder(name);
     for (name, text) in SOURCES {
@@ -79,7 +79,7 @@ fn pcce(folder: &Path, mode: &str, words: &str) {
     let _ = run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
 }
 
-/// What a program shows, sorted. Dictionaries of libraries are in its folder.
+/// The sorted output of a program. The dictionaries of its libraries are in its folder.
 fn shown(folder: &Path, program: &str) -> Vec<String> {
     let text = folded_with_libraries(folder, program);
     let mut shown: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -124,7 +124,7 @@ fn all_that_linkers_do() {
             pcce(&folder, mode, &format!("-fuse-ld={linker} -Wl,--wrap=wrapped {what} -o program"));
             assert_eq!(shown(&folder, "program"), expected, "{linker} {what}");
         }
-        // Out of an archive nothing comes for the sake of a weak function.
+        // A weak reference takes no member out of an archive.
         pcce(&folder, mode, &format!("-fuse-ld={linker} -Wl,--wrap=wrapped main.o all.a plain.o -o program"));
         let weak: Vec<String> = expected.iter().map(|line| line.replace("strong ", "weak ")).collect();
         assert_eq!(shown(&folder, "program"), weak, "{linker}");
@@ -170,7 +170,7 @@ fn mixtures_of_modes() {
     }
 }
 
-/// An object can hold bitcode beside machine code: no link may take the code, which the pass has not seen.
+/// An object can hold bitcode beside machine code. No link may take the machine code, which is not instrumented.
 #[test]
 fn thin_links_take_the_bitcode_beside_machine_code() {
     let folder = sources("link_mixtures/thin");
@@ -184,7 +184,7 @@ fn thin_links_take_the_bitcode_beside_machine_code() {
     pcce(&folder, "module", &format!("{} plain.o -o modules", objects("module")));
     pcce(&folder, "link", &format!("-flto=thin {} plain.o -o program", objects("thin")));
     assert_eq!(shown(&folder, "program"), shown(&folder, "modules"));
-    // Bitcode of full LTO is a module of its own there.
+    // There, bitcode of full LTO is a module of its own.
     let mixed = objects("thin").replace("main.thin.o", "main.lto.o");
     pcce(&folder, "link", &format!("-flto=thin {mixed} plain.o -o mixed"));
     assert_eq!(shown(&folder, "mixed"), shown(&folder, "modules"));

@@ -7,7 +7,7 @@ use std::path::Path;
 use pcce_testsuite::same_code::{Outcome, compare, sets_of};
 use pcce_testsuite::{artifact, command, llvm, run, work_folder};
 
-/// Sources with all that code generation can do something about, by their flags.
+/// Sources that exercise code generation, with their flags.
 const SOURCES: [(&str, &[&str]); 6] = [
     ("acyclic.c", &[]),
     ("jumps.c", &[]),
@@ -17,12 +17,12 @@ const SOURCES: [(&str, &[&str]); 6] = [
     ("threads.cpp", &["-pthread"]),
 ];
 
-/// With how many sets of flags each source is compared, so that each set has two sources or three; `make same-code` has
-/// the other pairs.
+/// The number of sets of flags for each source: each set meets two or three sources. `make same-code` does the other
+/// pairs.
 const SETS: usize = 16;
 
-/// What an object keeps is what code generation gets: bitcode that nothing is changed in gives the code that the plain
-/// compiler makes of the source.
+/// Code generated from the unchanged bitcode in an object equals the code that the plain compiler makes from the
+/// source.
 #[test]
 fn bitcode_that_is_kept_gives_the_plain_code() {
     let folder = work_folder("link/code");
@@ -39,8 +39,8 @@ fn bitcode_that_is_kept_gives_the_plain_code() {
     }
 }
 
-/// Objects that the wrapper joins keep their inputs, also when symbols are made local behind it, and the program is
-/// encoded as if it had been linked of the inputs.
+/// Joined objects keep their inputs, also when objcopy makes symbols local afterwards. The program is encoded as if it
+/// had been linked from the inputs.
 #[test]
 fn joined_objects_are_encoded() {
     let folder = work_folder("link/joined");
@@ -154,7 +154,7 @@ fn links_without_the_wrapper_are_encoded() {
     assert_eq!(failed.status, 3, "{}", failed.describe());
 }
 
-/// A link that does not go through `pcce-ld` says what is missing, and leaves no program.
+/// A link that does not go through `pcce-ld` fails, names the missing symbol, and leaves no program.
 #[test]
 fn other_links_fail() {
     let folder = work_folder("link/other");
@@ -170,7 +170,7 @@ fn other_links_fail() {
     }
 }
 
-/// Targets and functions that do not call back are looked for in all modules, as in lto mode.
+/// Targets and lists of functions that do not call back apply to all modules, as in lto mode.
 #[test]
 fn lists_of_functions_are_for_the_whole_program() {
     let folder = work_folder("link/lists");
@@ -231,7 +231,7 @@ fn lists_of_functions_are_for_the_whole_program() {
             "{mode}: {said}"
         );
     }
-    // The lists of the modules are those of the program.
+    // The lists of all modules must be those of the program.
     let words = ["--pcce-mode=link", "-c", "ways.c"];
     let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
     let words = ["--pcce-mode=link", "main.o", "store.o", "ways.o", "outside.o", "-o", "program"];
@@ -243,7 +243,7 @@ fn lists_of_functions_are_for_the_whole_program() {
     );
 }
 
-/// Traces of several modules have the events of lto mode, whoever links them.
+/// Traces of several modules have the events of lto mode, with any linker.
 #[test]
 fn traces_are_those_of_lto_mode() {
     let folder = work_folder("link/traces");
@@ -260,7 +260,7 @@ fn traces_are_those_of_lto_mode() {
         };
         let checked = pcce(&["trace", "check"]);
         assert!(checked.contains(", 0 chunks do not match"), "{}: {checked}", program.display());
-        // A function of another module has a line more, with the number of its call's. Two modules have two names for
+        // A call of a function in another module has a second line with the same number. Two modules have two names for
         // an alias; the function itself comes last.
         let mut events: Vec<(String, String)> = Vec::new();
         for line in pcce(&["trace", "show"]).lines().filter(|line| !line.starts_with("thread")) {
@@ -303,7 +303,7 @@ fn traces_are_those_of_lto_mode() {
     }
 }
 
-/// Options that this mode does not have are refused, and so are objects of other modes.
+/// Unsupported options are refused, and so are objects of other modes.
 #[test]
 fn what_it_does_not_have_is_refused() {
     let folder = work_folder("link/refused");
@@ -324,7 +324,7 @@ fn what_it_does_not_have_is_refused() {
     assert!(refused.status != 0 && refused.stderr.contains("main.o"), "{}", refused.describe());
 }
 
-/// What a faulty linker, or somebody who changes files meanwhile, makes of the second link is refused.
+/// A second link that a faulty linker or a changed file has damaged is refused.
 #[test]
 fn faults_of_the_second_link_are_refused() {
     use std::os::unix::fs::PermissionsExt;
@@ -353,7 +353,7 @@ fn faults_of_the_second_link_are_refused() {
         ),
         (
             "another byte",
-            // Of code with fixed addresses, linked by GNU ld.
+            // Code at fixed addresses, linked by GNU ld.
             format!(
                 "\"$real\" \"$@\"; at=$({address}); printf '\\367' | dd of=\"$out\" bs=1 conv=notrunc \
                  seek=$((0x$at - 0x400000)) status=none"
@@ -381,7 +381,7 @@ fn faults_of_the_second_link_are_refused() {
     }
 }
 
-/// An object is linked where the folder is gone in which it was compiled.
+/// An object can be linked after the folder in which it was compiled is gone.
 #[test]
 fn the_folder_of_the_compilation_may_be_gone() {
     let folder = work_folder("link/gone");
@@ -396,8 +396,8 @@ fn the_folder_of_the_compilation_may_be_gone() {
     assert_eq!(run(&mut command(folder.join("program"), &[])).status, 3);
 }
 
-/// Of an inline function that several modules have, one body is in the program. The code of the others lacks it, and
-/// what only it calls.
+/// One body of an inline function that several modules have is in the program. The generated code of the others lacks
+/// it, and everything that only it calls.
 #[test]
 fn inline_functions_of_several_modules_are_linked_once() {
     let folder = work_folder("link/inline");

@@ -7,9 +7,9 @@ use pcce_testsuite::{artifact, command, folded_with_libraries, run, source, work
 
 const HEADER: &str = source!("link/pic_code/header.h");
 
-/// Two modules of a library, and a program: calls by name and through pointers, of functions that nothing can be put in
-/// front of, and with arguments on the stack; cycles through both modules; exceptions that are caught there, and that
-/// leave the library through what pushed for a pointer; tail calls that stay.
+/// Two modules of a library, and a program: calls by name and through pointers, of functions that cannot have code in
+/// front of them, and with arguments on the stack; cycles through both modules; exceptions that are caught there, or
+/// leave the library through a push thunk; tail calls that must stay.
 const SOURCES: [(&str, &str); 3] = [
     ("first", source!("link/pic_code/first.cpp")),
     ("second", source!("link/pic_code/second.cpp")),
@@ -31,10 +31,10 @@ fn pcce(folder: &Path, mode: &str, words: &str) {
     let _ = run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
 }
 
-/// What a program shows. Dictionaries of libraries are in its folder.
+/// The output of a program. The dictionaries of its libraries are in its folder.
 fn shown(folder: &Path, program: &str) -> Vec<String> {
     let text = folded_with_libraries(folder, program);
-    // What a boundary says of tail calls that stay depends on what the caller knows.
+    // The text of a boundary for tail calls that must stay depends on what the caller's module knows.
     let shown = |line: &str| match line.split_once('<') {
         Some((before, after)) => {
             let (boundary, after) = after.split_once('>').unwrap_or_default();
@@ -46,7 +46,7 @@ fn shown(folder: &Path, program: &str) -> Vec<String> {
     text.lines().map(shown).collect()
 }
 
-/// What module mode shows, which encodes nothing between modules.
+/// The output in module mode, which encodes nothing between modules.
 fn expected(folder: &Path, level: &str) -> Vec<String> {
     pcce(folder, "module", &format!("{level} -fPIC -shared first.cpp second.cpp -o liblib.so"));
     pcce(folder, "module", &format!("{level} main.cpp -L. -llib -o program"));
@@ -56,7 +56,7 @@ fn expected(folder: &Path, level: &str) -> Vec<String> {
     expected
 }
 
-/// However the library's calls are bound, and in whatever mode the program is.
+/// The output does not depend on how the library's calls are bound, nor on the mode of the program.
 #[test]
 fn libraries_are_encoded_as_images_of_their_own() {
     for verify in ["", "--pcce-verify"] {
@@ -120,7 +120,7 @@ fn links_of_libraries_are_reproducible() {
     assert_eq!(shown(&folder, "program"), expected);
 }
 
-/// Functions of other images that ask which image has called them find the library.
+/// A function of another image that asks which image has called it finds the library.
 #[test]
 fn libraries_call_others_by_themselves() {
     let folder = work_folder("link_libraries/callers");
@@ -143,7 +143,8 @@ fn libraries_call_others_by_themselves() {
     assert_eq!(output.stdout, "11\n");
 }
 
-/// A library that is loaded by name finds the program's runtime, whose symbols no library asks the linker for.
+/// A library that is loaded by name uses the program's runtime, although no library makes the linker export the
+/// runtime's symbols.
 #[test]
 fn loaded_libraries_find_the_programs_runtime() {
     let folder = work_folder("link_libraries/loaded");
@@ -176,7 +177,7 @@ fn libraries_may_have_no_functions() {
     for mode in ["link", "module"] {
         for linker in ["bfd", "gold", "lld", "mold"] {
             pcce(&folder, mode, &format!("-fPIC -shared -fuse-ld={linker} data.cpp -o libdata.so"));
-            // An object that does not say otherwise gives the whole program a stack with code.
+            // An object without a note about its stack would make the stack of the whole program executable.
             let headers =
                 run(command("readelf", &["-lW", "libdata.so"]).current_dir(&folder)).expect_success();
             let stack = headers.stdout.lines().find(|line| line.contains("GNU_STACK"));

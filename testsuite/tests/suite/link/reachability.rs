@@ -10,7 +10,7 @@ use pcce_testsuite::{artifact, command, llvm, run, run_with_input, source, work_
 const CALLING: [(&str, &str); 2] =
     [("one.c", source!("link/calling/one.c")), ("two.c", source!("link/calling/two.c"))];
 
-/// The linkers that must do, and whether their executables are at fixed addresses.
+/// The linkers, each with executables at fixed addresses or not.
 const LINKERS: [&[&str]; 6] = [
     &["-fuse-ld=lld"],
     &["-fuse-ld=lld", "-no-pie"],
@@ -28,7 +28,7 @@ fn contexts(folder: &Path, program: &str) -> String {
     run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
 }
 
-/// Without pushes a number stands for the context in the program alone, without a file of numbers.
+/// Without pushes a number names the context in the program by itself, without a file of numbers.
 fn numbers_name_contexts(folder: &Path, program: &str) {
     let output = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
     let mut by_number = 0;
@@ -38,7 +38,7 @@ fn numbers_name_contexts(folder: &Path, program: &str) {
             .map(|name| run(command(artifact("pcce"), &["decode", program, name]).current_dir(folder)));
         if of_number.status == 0 {
             by_number += 1;
-            // It does not tell where in its function it was taken.
+            // A number does not tell the line in its function.
             let callers = |shown: &str| shown.split_once('\n').expect("lines").1.to_owned();
             assert_eq!(callers(&of_number.stdout), callers(&decoded.expect_success().stdout), "{line}");
         }
@@ -46,7 +46,7 @@ fn numbers_name_contexts(folder: &Path, program: &str) {
     assert!(by_number >= 3, "{by_number}: {output}");
 }
 
-/// By any linker the program is encoded as a whole, and two links of the same objects are the same file.
+/// Any linker gives a program that is encoded as a whole, and two links of the same objects give the same file.
 #[test]
 fn executables_are_encoded_as_a_whole() {
     let folder = work_folder("link_mode/whole");
@@ -76,7 +76,7 @@ fn executables_are_encoded_as_a_whole() {
     assert!(info.contains("2 of which were encoded as a whole at the link"), "{info}");
 }
 
-/// What the step cannot encode is an error in words, and leaves no executable.
+/// A program that cannot be encoded is an error with a message, and leaves no executable.
 #[test]
 fn what_cannot_be_encoded_is_refused() {
     let folder = work_folder("link_mode/refused");
@@ -90,7 +90,7 @@ fn what_cannot_be_encoded_is_refused() {
     assert!(mixed.status != 0 && mixed.stderr.contains("other options of the pass"), "{}", mixed.describe());
     assert!(!folder.join("mixed").exists());
     let _ = clang(&["--pcce-mode=link", "-O2", "-c", "two.c"]).expect_success();
-    // What only the link was asked for would not be done.
+    // An option of the link alone would have no effect.
     for flag in ["--pcce-verify", "--pcce-heap", "--pcce-profile-generate", "--pcce-id-bits=20"] {
         let late = clang(&["--pcce-mode=link", flag, "one.o", "two.o", "-o", "late"]);
         let name = flag.split('=').next().unwrap();
@@ -98,10 +98,10 @@ fn what_cannot_be_encoded_is_refused() {
         assert!(late.status != 0 && late.stderr.contains(&message), "{}", late.describe());
         assert!(!folder.join("late").exists());
     }
-    // Configure scripts link to nowhere.
+    // Configure scripts link into /dev/null.
     let _ = clang(&["--pcce-mode=link", "one.o", "two.o", "-o", "/dev/null"]).expect_success();
     assert!(!fs::metadata("/dev/null").unwrap().is_file());
-    // What the linker is asked to take away is taken away.
+    // Options for stripping keep their effect.
     for strip in [&["-s"][..], &["-Wl,-O1,-s"], &["-Xlinker", "--strip-all"]] {
         let _ = clang(&[&["--pcce-mode=link", "one.o", "two.o", "-o", "stripped"], strip].concat())
             .expect_success();
@@ -111,7 +111,7 @@ fn what_cannot_be_encoded_is_refused() {
     }
 }
 
-/// Nothing but a table of distances reaches the function from another module.
+/// Only a table of distances reaches the function from another module.
 #[test]
 fn tables_of_distances_reach_functions() {
     let folder = work_folder("link_mode/distances");
@@ -124,7 +124,7 @@ fn tables_of_distances_reach_functions() {
     assert_eq!(contexts(&folder, "program"), "main;caller;hidden\nmain;table;hidden\n");
 }
 
-/// A table of distances that count from its beginning, where no symbol is. In LLVM's own terms, and in assembly.
+/// A table of distances that count from its beginning, where there is no symbol: in LLVM's language, and in assembly.
 #[test]
 fn computed_addresses_reach_functions() {
     let folder = work_folder("link_mode/computed");
@@ -144,8 +144,8 @@ fn computed_addresses_reach_functions() {
     }
 }
 
-/// Nothing but calls that the step sees reaches a function that both modules define; who takes its address elsewhere
-/// reaches the one that the linker has kept.
+/// The encoder sees all calls of a function that both modules define. An address taken elsewhere is that of the
+/// definition that the linker has kept.
 #[test]
 fn functions_of_several_modules_are_reached_as_one() {
     let folder = work_folder("link_mode/shared");
@@ -169,8 +169,8 @@ fn functions_of_several_modules_are_reached_as_one() {
     }
 }
 
-/// What a call of another module throws passes functions that have landing pads for other calls only, also where code
-/// generation looks at the registers of callees (`-enable-ipra`).
+/// An exception from a call of another module passes functions that have landing pads for other calls only, also with
+/// interprocedural register allocation (`-enable-ipra`).
 #[test]
 fn exceptions_pass_calls_of_other_modules() {
     let folder = work_folder("link_mode/thrown");
@@ -193,7 +193,7 @@ fn exceptions_pass_calls_of_other_modules() {
     }
 }
 
-/// A module of which a part is collected is a module like others.
+/// A module that loses a section to garbage collection is encoded like others.
 #[test]
 fn what_is_collected_is_not_missed() {
     let folder = work_folder("link_mode/collected");
@@ -213,7 +213,7 @@ fn what_is_collected_is_not_missed() {
     }
 }
 
-/// A function that two modules define, and that calls nothing: it is known which body the linker has kept.
+/// A silent function that two modules define: the encoder knows which definition the linker has kept.
 #[test]
 fn the_body_that_was_kept_is_known() {
     let folder = work_folder("link_mode/bodies");
@@ -234,7 +234,7 @@ fn the_body_that_was_kept_is_known() {
     }
 }
 
-/// Values of more than 31 bits.
+/// Addition values of more than 31 bits.
 #[test]
 fn values_may_be_wide() {
     const LEVELS: usize = 40;

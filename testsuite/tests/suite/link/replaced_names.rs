@@ -1,5 +1,5 @@
-//! Link mode: a name that a module defines and calls is another function in the program, as options of the linker and
-//! tools have made it. By all four linkers.
+//! Link mode with all four linkers: options of the linker and tools give a name that a module defines and calls to
+//! another function.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +10,9 @@ const LINKERS: [&str; 4] = ["bfd", "gold", "lld", "mold"];
 const OWN: [&str; 5] = ["--pcce-mode=link", "--pcce-verify", "-g", "-O1", "-fno-inline"];
 
 const MAIN: &str = source!("link/replaced_names/main.c");
-/// Calls its own `f`, as its compiler sees it.
+/// Calls its own `f`, as the compiler sees it.
 const OTHER: &str = source!("link/replaced_names/other.c");
-/// Has an `f`, too.
+/// Defines `f`, too.
 const FIRST: &str = source!("link/replaced_names/first.c");
 
 fn compile(folder: &Path, name: &str, text: &str, further: &[&str]) {
@@ -21,7 +21,6 @@ fn compile(folder: &Path, name: &str, text: &str, further: &[&str]) {
     let _ = run(compile.args(further).args(["-c", name]).current_dir(folder)).expect_success();
 }
 
-/// The contexts of the program.
 fn linked(folder: &Path, linker: &str, words: &[&str]) -> String {
     let mut link = command(artifact("pcce-clang"), &OWN);
     link.arg(format!("-fuse-ld={linker}")).args(words).args(["-o", "program"]);
@@ -29,7 +28,7 @@ fn linked(folder: &Path, linker: &str, words: &[&str]) -> String {
     folded_with_libraries(folder, "program")
 }
 
-/// What `f` shows as `name`, if the calls in the module of `g` reach it, too.
+/// The output if the calls of `f` in the module of `g` reach the function that prints `name`.
 fn everywhere(name: &str, function: &str) -> String {
     let chains = ["main;e", "main;e;g", "main;e;g", "main", "main;g", "main;g"];
     chains.map(|chain| format!("{name} {chain};{function}\n")).concat()
@@ -53,7 +52,7 @@ fn a_name_leads_to_what_the_linker_gave_it() {
         let defined = ["-Wl,--defsym=f=alt", "main.o", "other.o"];
         assert_eq!(shown(&defined), everywhere("alt", "alt"), "{linker}");
         assert_eq!(shown(&["script", "main.o", "other.o"]), everywhere("alt", "alt"), "{linker}");
-        // lld gives references of the module that defines the name the other one, too.
+        // lld also renames references in the module that defines the name.
         let wrapped = match linker {
             "lld" => everywhere("wrap", "__wrap_f"),
             _ => {
@@ -68,7 +67,7 @@ fn a_name_leads_to_what_the_linker_gave_it() {
     }
 }
 
-/// Calls of a shared library by local names stay in it.
+/// Calls within a shared library by local names stay in it.
 #[test]
 fn a_local_name_leads_to_the_modules_own_function() {
     let folder = work_folder("link_replaced/local");
@@ -90,7 +89,8 @@ fn a_local_name_leads_to_the_modules_own_function() {
     }
 }
 
-/// Whoever calls a function of such a name says nothing, so it must know its names when it is compiled.
+/// A module that only calls a function of such a name has no definition to tell the linker, so it must know the
+/// replacing names when it is compiled.
 #[test]
 fn a_function_gets_no_name_of_one_that_does_not_call_back() {
     let folder = work_folder("link_replaced/listed");
@@ -123,7 +123,7 @@ fn a_function_gets_no_name_of_one_that_does_not_call_back() {
     }
 }
 
-/// A trace says which function was called before the linker has bound the name.
+/// A trace names the called function even before the linker has bound the name, so such a link is refused.
 #[test]
 fn a_trace_of_a_replaced_function_is_refused() {
     let folder = work_folder("link_replaced/traced");

@@ -1,5 +1,5 @@
-//! Debug information in files of its own (`-gsplit-dwarf`), which links write: readers find all of it, and it fits the
-//! code of each program.
+//! Split debug information (`-gsplit-dwarf`), which links write: readers find all of it, and it fits the code of each
+//! program.
 
 #![cfg(not(feature = "llvm22"))]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 use object::{Object, ObjectSymbol};
 use pcce_testsuite::{artifact, command, llvm, run, source, work_folder};
 
-/// A library of which two programs have other code: `one` calls `work` at three places, and `two` at one.
+/// Two programs have different code for this library: `one` calls `work` at three places, and `two` at one.
 const LIBRARY: &str = source!("link/split_dwarf/library.c");
 const LEAF: &str = source!("link/split_dwarf/leaf.c");
 const ONE: &str = source!("link/split_dwarf/one.c");
@@ -34,7 +34,7 @@ fn build(folder: &Path, words: &str) {
     let _ = run(&mut wrapper(folder, &words)).expect_success();
 }
 
-/// What a reader says of each byte of the functions: their lines, and what was inlined there. Names of folders are left
+/// A reader's answer for each byte of the functions: the lines, and what is inlined there. Names of folders are left
 /// out.
 fn symbolized(program: &Path, words: &[&str]) -> String {
     let data = fs::read(program).unwrap();
@@ -54,7 +54,7 @@ fn symbolized(program: &Path, words: &[&str]) -> String {
     said
 }
 
-/// What is in a folder.
+/// The names in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
@@ -62,7 +62,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The names by which a program calls its files.
+/// The names of split files in a program.
 fn called(program: &Path) -> Vec<String> {
     let words = ["--debug-info", "-r", "0"];
     let said = run(command(llvm("llvm-dwarfdump"), &words).arg(program)).expect_success().stdout;
@@ -73,7 +73,7 @@ fn called(program: &Path) -> Vec<String> {
     names
 }
 
-/// In each way to ask for it, readers say what they say of the same program with all in one file.
+/// Readers give the same answers as for the same program with everything in one file, with each option for split files.
 #[test]
 fn readers_find_what_the_link_has_written() {
     let folder = work_folder("split_dwarf/ways");
@@ -116,10 +116,10 @@ fn readers_find_what_the_link_has_written() {
         if flags == mapped {
             continue;
         }
-        // GNU's assembler writes other lines.
+        // GNU's assembler writes other line tables.
         let expected = if flags.contains("-no-integrated-as") { &other } else { &expected };
         assert!(symbolized(&program, &[]) == *expected, "{flags}");
-        // All of it in one file, as packagers make it.
+        // One package file, as packagers make it.
         if !flags.contains("-gz") {
             let package = folder.join("bin/all.dwp");
             let mut dwp = command(llvm("llvm-dwp"), &["-e"]);
@@ -129,7 +129,7 @@ fn readers_find_what_the_link_has_written() {
             assert!(symbolized(&program, &[&named]) == *expected, "{flags}, in a package");
         }
     }
-    // One command, in the folder of the sources; the objects are nowhere, and names are whole.
+    // One command in the folder of the sources: no objects stay, and names are absolute.
     let whole = folder.join("elsewhere");
     build(
         &folder,
@@ -138,14 +138,14 @@ fn readers_find_what_the_link_has_written() {
     let files = ["leaf", "library", "one"].map(|name| folder.join(format!("elsewhere_dwo/{name}.dwo")));
     assert_eq!(called(&whole), files.map(|file| file.display().to_string()));
     assert!(symbolized(&whole, &[]) == expected);
-    // Taken back, it is in the program.
+    // With the option taken back, the information is in the program.
     build(&folder, "-g -O1 -gsplit-dwarf -gno-split-dwarf src/one.c src/library.c src/leaf.c -o back");
     assert!(!folder.join("back_dwo").exists() && called(&folder.join("back")).is_empty());
-    // Nobody looks for what is lost.
+    // A lost file is not searched for.
     build(&folder, "-g -gsplit-dwarf src/one.c src/library.c src/leaf.c -o /dev/null");
 }
 
-/// A debugger shows variables, and `pcce decode` lines and inlined functions.
+/// A debugger shows variables, and `pcce decode` shows lines and inlined functions.
 #[test]
 fn debuggers_show_variables() {
     let folder = work_folder("split_dwarf/gdb");
@@ -172,7 +172,8 @@ fn debuggers_show_variables() {
     }
 }
 
-/// Two programs have each their own code of an archive's members, and the file that fits it, wherever the archive is.
+/// Two programs have different code for an archive's members, and each finds the file that fits, wherever the archive
+/// is.
 #[test]
 fn each_program_has_its_own() {
     let folder = work_folder("split_dwarf/archive");
@@ -185,7 +186,7 @@ fn each_program_has_its_own() {
         }
         let mut ar = command(llvm("llvm-ar"), &["qc", "libshared.a", "built/library.o", "built/leaf.o"]);
         let _ = run(ar.current_dir(base)).expect_success();
-        // It is elsewhere, and what it was made of is gone.
+        // The archive is elsewhere, and its sources and objects are gone.
         fs::create_dir_all(base.join("moved")).unwrap();
         fs::rename(base.join("libshared.a"), base.join("moved/libshared.a")).unwrap();
         for program in ["one", "two"] {
@@ -201,7 +202,7 @@ fn each_program_has_its_own() {
     make("-gsplit-dwarf", &split);
     make("", &whole);
     let expected = ["one", "two"].map(|program| symbolized(&link(&whole, program), &[]));
-    // The code differs, so that one file for both would be wrong for one.
+    // The code differs, so one file for both would be wrong for one of them.
     assert_ne!(expected[0].lines().count(), expected[1].lines().count());
     for order in [["one", "two"], ["two", "one"]] {
         let programs = order.map(|program| link(&split, program));
@@ -210,7 +211,7 @@ fn each_program_has_its_own() {
             assert!(symbolized(program, &[]) == *expected, "{name} of {order:?}");
         }
     }
-    // What the cache has is written again.
+    // Files that the cache has are written again.
     let entries = |base: &Path| -> Vec<(PathBuf, Vec<u8>)> {
         let folders = names(&base.join("cache")).into_iter().map(|name| base.join("cache").join(name));
         let files = folders.flat_map(|folder| names(&folder).into_iter().map(move |name| folder.join(name)));
@@ -226,7 +227,7 @@ fn each_program_has_its_own() {
     fs::remove_dir_all(split.join("one_dwo")).unwrap();
     assert!(symbolized(&link(&split, "one"), &[]) == expected[0]);
     assert!(files(&split) == first && entries(&split) == kept);
-    // An entry that is lost is made again.
+    // A lost entry is made again.
     let lost = kept.iter().find(|(_, entry)| first.iter().any(|file| entry.ends_with(file))).unwrap();
     fs::write(&lost.0, b"PCCEOBJ1").unwrap();
     fs::remove_dir_all(split.join("one_dwo")).unwrap();
@@ -238,7 +239,7 @@ fn each_program_has_its_own() {
     build(&folder, "-g -O1 -gsplit-dwarf src/one.c src/other/leaf.c src/library.c src/leaf.c -o both");
     assert_eq!(names(&folder.join("both_dwo")), ["leaf.1.dwo", "leaf.dwo", "library.dwo", "one.dwo"]);
     let _ = symbolized(&folder.join("both"), &[]);
-    // Where nothing can be written, there is no program either.
+    // If the files cannot be written, there is no program.
     fs::write(folder.join("none_dwo"), "").unwrap();
     let none = ["-g", "-gsplit-dwarf", "src/one.c", "src/library.c", "src/leaf.c", "-o", "none"];
     let refused = run(&mut wrapper(&folder, &none));

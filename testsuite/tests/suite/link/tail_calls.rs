@@ -1,4 +1,4 @@
-//! Link mode: calls that code generation makes jumps of.
+//! Link mode: calls that code generation turns into jumps.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn built(folder: &Path, compiler: &str, sources: [&str; 2], program: &str, flags
 const ONE: &str = source!("link/tail_calls/one.c");
 const TWO: &str = source!("link/tail_calls/two.c");
 
-/// Contexts are those of module mode, which pushes.
+/// The contexts are those of module mode, which pushes.
 #[test]
 fn calls_that_may_be_jumps_are_in_contexts() {
     let folder = work_folder("link_tails/jumps");
@@ -43,7 +43,7 @@ fn calls_that_may_be_jumps_are_in_contexts() {
     }
 }
 
-/// What is thrown passes such calls, and the id is right behind that.
+/// Exceptions pass such calls, and the id is right afterwards.
 #[test]
 fn exceptions_pass_calls_that_may_be_jumps() {
     let folder = work_folder("link_tails/thrown");
@@ -64,8 +64,8 @@ fn exceptions_pass_calls_that_may_be_jumps() {
 const EVEN: &str = source!("link/tail_calls/even.c");
 const ODD: &str = source!("link/tail_calls/odd.c");
 
-/// Recursion by tail calls of two files, one of them through a pointer, needs no stack: as in the plain program, and in
-/// a program that is encoded as a whole.
+/// Recursion by tail calls through two files, one call through a pointer, needs no stack: neither in the plain program
+/// nor in one that is encoded as a whole.
 #[test]
 fn tail_calls_through_several_modules_recurse_without_stack() {
     let folder = work_folder("link_tails/recursion");

@@ -1,4 +1,4 @@
-//! Link mode with ThinLTO: the linker compiles, and does it twice.
+//! Link mode with ThinLTO: the linker compiles the modules, in both links.
 
 use std::fs;
 use std::path::Path;
@@ -32,8 +32,8 @@ fn sources(name: &str) -> std::path::PathBuf {
     folder
 }
 
-/// Contexts are those of module mode, whether the linker compiles a module, the step between the links does, or it was
-/// compiled by itself for full LTO; in one command or several; of objects and of members of archives.
+/// The contexts are those of module mode, whether the linker or the encoder compiles a module or it was compiled for
+/// full LTO; with one command or several; with objects and members of archives.
 #[test]
 fn programs_are_encoded_as_a_whole() {
     let folder = sources("link_thin/programs");
@@ -58,7 +58,7 @@ fn programs_are_encoded_as_a_whole() {
             let _ = run(command(llvm("llvm-ar"), &archive).current_dir(&folder)).expect_success();
             check("one.o two.o lib.a");
             check("-shared-libgcc one.o -Wl,--start-lib two.o five.o -Wl,--end-lib four.o -Wl,--gc-sections");
-            // One of them has code that the step generates, and one is of full LTO.
+            // The encoder generates the code of one module, and one is of full LTO.
             pcce(&folder, &format!("{flags} -c two.c"));
             check("one.o two.o lib.a");
             pcce(&folder, &format!("{flags} -flto -c five.c"));
@@ -67,7 +67,7 @@ fn programs_are_encoded_as_a_whole() {
     }
 }
 
-/// Tables and codes of traces are the whole program's.
+/// Tables and codes of traces are those of the whole program.
 #[test]
 fn programs_are_traced() {
     let folder = sources("link_thin/traced");
@@ -78,7 +78,7 @@ fn programs_are_traced() {
             .expect_success();
         let words = ["trace", "show", "program", "trace"];
         let shown = run(command(artifact("pcce"), &words).current_dir(&folder)).expect_success().stdout;
-        // How deep a call is shown depends on what its caller knows.
+        // The depth of a call in the output depends on what its caller knows.
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
         shown.lines().filter(|line| line.contains(" at ")).map(words).collect::<Vec<_>>()
     };
@@ -87,7 +87,7 @@ fn programs_are_traced() {
     assert_eq!(events("-flto=thin"), expected);
 }
 
-/// Links that make no image, and partial ones of bitcode.
+/// Links that make no image, and partial links of bitcode.
 #[test]
 fn what_is_not_supported_is_refused() {
     let folder = sources("link_thin/refused");
@@ -106,7 +106,7 @@ fn what_is_not_supported_is_refused() {
     }
 }
 
-/// The linker verifies what the pass leaves: also of handlers that the machine calls, whose parameters are special.
+/// The linker verifies the instrumented code, also of interrupt handlers, whose parameters are special.
 #[test]
 fn handlers_that_the_machine_calls_are_compiled() {
     let folder = work_folder("link_thin/interrupts");

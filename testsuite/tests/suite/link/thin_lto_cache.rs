@@ -1,5 +1,5 @@
-//! ThinLTO's cache. Links with and without the pass, and with other options, share a folder in turns: each makes what
-//! it makes without a cache, and takes objects from the cache only if the same link has put them there.
+//! ThinLTO's cache. Links with and without the pass, and with other options, share a cache in turns. Each gives the
+//! result of a link without a cache, and takes only objects that the same link has stored.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,6 @@ const MODULES: [(&str, &str); 2] = [
     ),
 ];
 
-/// A link, with further flags.
 struct Link<'a> {
     folder: &'a Path,
     pass: bool,
@@ -46,7 +45,7 @@ impl Link<'_> {
         })
     }
 
-    /// Whether the modules were compiled, not taken from the cache.
+    /// Returns whether the modules were compiled instead of taken from the cache.
     fn is_new(&self) -> bool {
         let before = self.cached();
         assert!(
@@ -87,7 +86,7 @@ fn a_link_takes_over_only_what_the_same_link_has_made() {
             assert_eq!(kind.is_new(), turn == "first", "{turn}: {:?}", kind.flags);
         }
     }
-    // The same options, another content of the file that they name.
+    // The same options, with another content of the file that they name.
     let before = kinds[3].to("before", true);
     fs::write(list, "unknown\n").expect("can be written");
     assert!(kinds[3].is_new());

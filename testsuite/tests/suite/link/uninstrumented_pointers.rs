@@ -1,5 +1,5 @@
-//! Pointers to instrumented functions in code without the pass, wherever they are; and programs of which one function
-//! has more contexts than fit 31 bits.
+//! Pointers to instrumented functions in code without the pass, wherever they are, and programs with more contexts of a
+//! function than fit 31 bits.
 
 #![cfg(not(feature = "llvm22"))]
 
@@ -12,8 +12,8 @@ use pcce_testsuite::{artifact, command, run, source, work_folder};
 const MAIN: &str = source!("link/uninstrumented/main.c");
 const HANDLE: &str = source!("link/uninstrumented/handle.c");
 
-/// Code that calls `handle` by a pointer, or by what is no call by name for a reader of bytes; with the flags that it
-/// is compiled with, and whether it can be in a shared library.
+/// Code that calls `handle` through a pointer, or by a call that is not visible as one by name in the object, with the
+/// flags that it is compiled with, and whether a shared library can hold it.
 const OUTSIDE: [(&str, &str, &str, bool); 4] = [
     (
         "odd.c",
@@ -71,7 +71,7 @@ fn chains(folder: &Path, program: &str, library: Option<&str>) -> Vec<String> {
     found.collect()
 }
 
-/// The frames are right: who called from outside is `outside`, and nobody that was there before.
+/// The caller from outside is `outside`, and no function from an earlier call.
 #[test]
 fn pointers_anywhere_lead_to_the_right_frames() {
     let folder = work_folder("link_outside/pointers");
@@ -118,12 +118,13 @@ fn pointers_anywhere_lead_to_the_right_frames() {
     }
 }
 
-/// How many layers of functions a program has, each of which has as many.
+/// The number of layers of functions, and of functions in a layer.
 const LAYERS: usize = 44;
 const WIDTH: usize = 3;
 const FILES: usize = 4;
 
-/// A program of four files: each function calls four times functions of the next layer, every fourth one by tail calls.
+/// A program of four files: each function calls functions of the next layer four times. Each fourth function ends with
+/// a tail call.
 fn wide(folder: &Path) {
     let mut state = 12_345_u64;
     let mut random = |below: u64| {
@@ -165,7 +166,7 @@ fn wide(folder: &Path) {
     for (number, text) in files.iter().enumerate() {
         fs::write(folder.join(format!("wide{number}.c")), text).unwrap();
     }
-    // What it really calls, as a plain list that no pass sees. Functions that end by a call have a sign in front.
+    // The program keeps its real calls in a list without the pass. A mark precedes functions that end with a call.
     let list = "#include <stdio.h>\nstatic const char *chain[256]; static int depth;\n\
         unsigned below(unsigned n) { static unsigned long s = 7; s = s * 6364136223846793005ul + 1; return (s >> 40) % n; }\n\
         int enter(const char *name) { chain[depth] = name; return depth++; }\nvoid leave(int before) { depth = before; }\n\
@@ -176,7 +177,7 @@ fn wide(folder: &Path) {
     fs::write(folder.join("show.c"), show).unwrap();
 }
 
-/// They build, their ids are wide, and each context is the one that the program has been in.
+/// The programs build, have wide ids, and each context is that of the program's own list.
 #[test]
 fn wide_programs_build_and_are_right() {
     let folder = work_folder("link_outside/wide");
@@ -211,7 +212,7 @@ fn wide_programs_build_and_are_right() {
                 let names = frames["frames"].as_array().unwrap().iter().skip(1);
                 let names: Vec<&str> = names.map(|frame| frame["function"].as_str().unwrap()).collect();
                 let mut next = names.iter().peekable();
-                // A function that has left by a tail call may be missing, and no other one.
+                // Only a function that has left by a tail call may be missing.
                 for name in expected.split(';') {
                     let plain = name.trim_start_matches('~');
                     let found = next.next_if(|next| **next == plain).is_some();
@@ -231,7 +232,7 @@ fn wide_programs_build_and_are_right() {
     }
 }
 
-/// Names of objects and members may have line breaks, and blanks at the end.
+/// Names of objects and members may contain line breaks, and end with blanks.
 #[test]
 fn names_of_objects_have_line_breaks_and_blanks() {
     let folder = work_folder("link_outside/names");

@@ -1,5 +1,5 @@
-//! Crashes where the stack does not show the way outwards: functions that have left by a jump, namesakes, words that
-//! were overwritten, code in no file. What is not known must be a boundary.
+//! Crashes where the stack does not show all callers: functions that have left by a jump, functions of one name, words
+//! that were overwritten, code in no file. Unknown callers must be a boundary.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ fn build_with(folder: &Path, mode: &str, sources: &[&str], more: &[&str]) -> Pat
     program
 }
 
-/// The report of a program that dies of a segment fault.
+/// The report of a program that dies of a segmentation fault.
 fn report(program: &Path, way: &[&str]) -> String {
     let report = program.with_extension(format!("{}.report", way.join("-")));
     let _ = std::fs::remove_file(&report);
@@ -39,13 +39,13 @@ fn report(program: &Path, way: &[&str]) -> String {
     std::fs::read_to_string(&report).expect("a report")
 }
 
-/// The contexts of a report as JSON, a line for each.
+/// The contexts of a report as JSON, one per line.
 fn decoded(program: &Path, report: &str) -> String {
     let mut decode = command(artifact("pcce"), &["decode", "--format", "json"]);
     run_with_input(decode.arg(program), report).expect_success().stdout
 }
 
-/// The functions of the thread that dies, as the crash report and the core file have them.
+/// The functions of the thread that dies, in the crash report and in the core file.
 fn dies(program: &Path, way: &str) -> [Vec<String>; 2] {
     let core = program.with_extension(format!("{way}.core"));
     let reported = decoded(program, &report(program, &[way]));
@@ -83,8 +83,8 @@ fn who_left_before_a_silent_function_is_missed() {
     }
 }
 
-/// What the handler reads is not where such a write arrives: the auxiliary vector is above the stack, the memory of a
-/// thread behind its own, the runtime's data behind the program's.
+/// Writes far above a buffer do not reach what the handler reads: the auxiliary vector is above the stack, the block of
+/// a thread is behind its own stack, and the runtime's data is behind the program's.
 #[test]
 fn a_write_that_runs_away_is_reported() {
     let folder = work_folder("crash_stacks/wild");
@@ -96,7 +96,8 @@ fn a_write_that_runs_away_is_reported() {
             ("thread", &["fill", "parse"]),
         ] {
             for byte in ["0", "65", "255"] {
-                // Behind the stack of a thread there is a word of the kernel's, too, which ends the process for others.
+                // Behind the stack of a thread there is also a word of the kernel's. A write to it ends the process in
+                // other builds.
                 if from == "thread" && byte != "0" {
                     continue;
                 }
@@ -108,7 +109,7 @@ fn a_write_that_runs_away_is_reported() {
                 let first = text.lines().next().expect("a context");
                 let found = functions(&serde_json::from_str(first).expect("JSON"));
                 match from {
-                    // Nothing is known behind what the stack shows.
+                    // Nothing is known above what the stack shows.
                     "thread" => assert!(
                         found.starts_with(&["fill".into(), "parse".into()])
                             && found.last().is_some_and(|f| f.starts_with('<')),
@@ -121,14 +122,15 @@ fn a_write_that_runs_away_is_reported() {
     }
 }
 
-/// Whoever runs in its place, an instrumented function is not called one that is not.
+/// An instrumented function is not shown as one that is not, even if another function runs in its place.
 #[test]
 fn who_left_to_code_without_a_name_is_said_to_have_left() {
     let folder = work_folder("crash_stacks/left-plain");
     for mode in MODES {
         let program = build(&folder, mode, &["left_plain.c"]);
         for way in ["length", "shows"] {
-            // Of a module by itself nobody knows whether it is an executable's, whose calls no loader binds.
+            // A module by itself does not know whether it is part of an executable, whose calls the loader cannot bind
+            // elsewhere.
             let expected: &[&str] = match mode {
                 "module" => &["<uninstrumented>", "main"],
                 _ => &["<uninstrumented>", "<tail>", "main"],
@@ -144,11 +146,11 @@ fn what_the_stack_does_not_show_is_a_boundary() {
     for mode in MODES {
         let program = build(&folder, mode, &["stacks.c", "stacks_other.c"]);
         let namesakes: &[&str] = match mode {
-            // A module by itself does not know what the other one calls.
+            // A module by itself does not know what the other module calls.
             "module" => &["helper", "<tail>", "helper", "namesakes", "main"],
             _ => &["helper", "<tail>", "namesakes", "main"],
         };
-        // Code in no file is called by a push, whose frame the chain goes on with, or by none.
+        // Code in no file is called with a push, at whose frame the chain goes on, or without one.
         let pushed: &[&str] = match mode {
             "module" => &["<uninstrumented>", "<unknown>", "generated", "main"],
             _ => &["<uninstrumented>", "<unknown>"],
@@ -172,13 +174,13 @@ fn what_the_stack_does_not_show_is_a_boundary() {
     }
 }
 
-/// The contexts of the thread that dies, as its report has them.
+/// The contexts of the thread that dies, in its report.
 fn ends(program: &Path) -> Vec<String> {
     let contexts = decoded(program, &report(program, &[]));
     functions(&serde_json::from_str(contexts.lines().next().expect("a context")).expect("JSON"))
 }
 
-/// Whoever has pushed owns the innermost frame, though nobody sees where its own frame is.
+/// A function that has pushed owns the innermost frame, even if the place of its own activation is not known.
 #[test]
 fn without_unwind_tables_a_call_of_a_library_is_shown_once() {
     let folder = work_folder("crash_stacks/tables");
@@ -194,7 +196,7 @@ fn without_unwind_tables_a_call_of_a_library_is_shown_once() {
     }
 }
 
-/// A call by name is said to have led elsewhere only where it has.
+/// A call by name is shown as redirected only if it was.
 #[test]
 fn a_call_by_name_is_not_said_to_have_left() {
     let folder = work_folder("crash_stacks/name");
@@ -211,7 +213,7 @@ fn a_call_by_name_is_not_said_to_have_left() {
     }
 }
 
-/// Where unwind tables are missing, or wrong, nothing that is not there is shown.
+/// Missing or wrong unwind tables never lead to wrong frames.
 #[test]
 fn what_unwind_tables_do_not_say_is_unknown() {
     let folder = work_folder("crash_stacks/steps");
@@ -232,7 +234,7 @@ fn what_unwind_tables_do_not_say_is_unknown() {
             for line in decoded.stdout.lines() {
                 let (expected, shown) = line.split_once(' ').expect("a chain and a context");
                 let (above, function) = expected.rsplit_once(';').expect("a function");
-                // What is known stands outside of the boundary, and only the function itself inside.
+                // The known calls stand outside of the boundary, and only the function itself inside.
                 match shown.split_once("<unknown calls") {
                     None => assert_eq!(shown, expected, "{mode} {way} {more:?}"),
                     Some((outer, inner)) => {

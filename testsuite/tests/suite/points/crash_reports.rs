@@ -20,7 +20,7 @@ fn build(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// Runs without core files: they are not looked at here.
+/// Runs without a core file, which these tests do not read.
 fn crash(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let line = "ulimit -c 0; exec \"$@\"";
     let program = program.display().to_string();
@@ -28,7 +28,7 @@ fn crash(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ou
     run(command.envs(environment.iter().copied()).env_remove("DEBUGINFOD_URLS"))
 }
 
-/// The functions of each context of a report, innermost first; boundaries in brackets.
+/// The functions of each context of a report, innermost first, with boundaries in brackets.
 fn contexts(program: &Path, report: &str) -> Vec<Vec<String>> {
     let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
     let output = run_with_input(pcce.arg(program), report).expect_success();
@@ -61,7 +61,7 @@ fn a_silent_recursion_of_any_depth_leads_to_what_began_it() {
             assert_eq!(found[..expected.len()], expected, "{name} {way}");
         }
     }
-    // The same from its core file, and in a profile.
+    // The core file, and a profile, give the same.
     let program = build(&folder, "program", &["-O2"]);
     let core = folder.join("core");
     let line = format!("ulimit -s unlimited; exec {} sink100000", program.display());
@@ -87,7 +87,7 @@ const WAYS: [(&str, &str, &[&str]); 10] = [
     ("jump", "SIGSEGV (11), code 1 (SEGV_MAPERR)", &["<uninstrumented>", "fault", "main"]),
     ("wild", "SIGSEGV (11), code 128 (SI_KERNEL)", &["fault", "main"]),
     ("callback", "SIGSEGV (11), code 1 (SEGV_MAPERR)", &["by_fault", "<uninstrumented>", "fault", "main"]),
-    // By libc, as it likes.
+    // The internal functions of libc differ.
     ("heap", "SIG", &["<uninstrumented>", "fault", "main"]),
     ("sent", "SIGSEGV (11), code 0 (SI_USER)", &["<uninstrumented>", "fault", "main"]),
 ];
@@ -118,7 +118,7 @@ fn a_program_reports_and_dies_as_without_the_handler() {
             assert_eq!(found[..chain.len()], *chain, "{name} {way}: {found:?}");
             assert_eq!(found.last().map(String::as_str), Some("main"), "{name} {way}");
         }
-        // The program's own handlers are called behind the report.
+        // The program's own handlers run after the report.
         let own = crash(&program, &["own"], &[("INSTALL", "1")]);
         assert_eq!((own.status, &*own.stdout), (7, "own handler\n"), "{name}");
         assert_eq!(contexts(&program, &own.stderr), [["main"]]);
@@ -139,7 +139,7 @@ fn a_report_that_crashes_ends_and_the_program_dies_of_the_first_crash() {
             let last = reported.stderr.lines().last().unwrap_or_default();
             let text = "incomplete: the report ends here, since it crashed itself: SIGSEGV (11)";
             assert!(last.starts_with(text), "{name} {way}: {}", reported.stderr);
-            // What is there can be read.
+            // The written part can be read.
             let mut pcce = command(artifact("pcce"), &["decode"]);
             let decoded = run_with_input(pcce.arg(&program), &reported.stderr).expect_success().stdout;
             assert!(decoded.contains("signal: ") && decoded.contains(text), "{name} {way}: {decoded}");
@@ -194,7 +194,7 @@ fn all_threads_are_in_the_report() {
         assert_eq!(report.matches("\nthread: ").count(), 5, "{report}");
         let unanswered = usize::from(threads == "deaf");
         assert_eq!(report.matches("context: no answer").count(), unanswered, "{report}");
-        // The other one may not have come so far.
+        // The other thread may not have come so far.
         let also = report.matches("\nalso-crashed: SIG").count();
         assert!(also <= usize::from(threads == "two"), "{report}");
         let mut found = contexts(&program, report);
@@ -266,7 +266,7 @@ fn core_files_of_threads() {
     let path = |name: &str| folder.join(name).display().to_string();
     let whole = text(&[&path("program"), &path("core")]);
     assert!(whole.contains("sleeper at ") && whole.contains("<thread created here>"), "{whole}");
-    // Stripped: the debug file is given, found by its name, or replaced by the dictionary.
+    // The program is stripped: its debug file is given, found by its name, or replaced by the dictionary.
     let objcopy = |arguments: &[&str]| {
         let _ = run(&mut command("objcopy", arguments)).expect_success();
     };
@@ -279,7 +279,7 @@ fn core_files_of_threads() {
     assert_eq!(text(&["--debug-file", &path("program.debug"), &path("stripped"), &path("core")]), whole);
     assert_eq!(text(&[&path("linked"), &path("core")]), whole);
     assert_eq!(text(&["--debug-file", &path("dict.json"), &path("stripped"), &path("core")]), whole);
-    // Files that do not belong together are refused, and so is the program of another version.
+    // Files that do not belong together are refused, and so is a program of another version.
     let mut older = fs::read(path("program")).expect("a program");
     let (version, before) = (b"__pcce_abi_v8", b"__pcce_abi_v7");
     for at in 0..older.len() - version.len() {

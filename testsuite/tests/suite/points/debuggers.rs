@@ -41,10 +41,10 @@ fn script(setting: &Setting) -> String {
     setting.prefix.join("share/pcce/pcce.py").display().to_string()
 }
 
-/// The chains that a debugger printed, from the first instrumented function on: those further in are the C library's.
+/// The chains that a debugger printed, from the first instrumented function on: the inner frames are the C library's.
 fn chains(output: &str) -> Vec<String> {
     let mut chains: Vec<Vec<&str>> = Vec::new();
-    // The debugger's own frames have arguments.
+    // The debugger prints the arguments of its own frames.
     for line in output.lines().filter(|line| line.starts_with('#') && !line.contains(" (")) {
         let (number, frame) = line.split_once(' ').expect("a frame");
         let frame = frame.trim_start();
@@ -74,12 +74,12 @@ fn in_gdb(program: &str) {
     let setting = setting();
     let core = format!("{program}.core");
     let save = format!("generate-core-file {core}");
-    // One is in `pause`, the other there or on its way out of the barrier.
+    // One thread is in `pause`, the other there or on its way out of the barrier.
     let both = ["break pause", "run", "thread apply 1 pcce bt", "thread apply 2 pcce bt", &save, "kill"];
     let live = gdb(setting, &both, &[program]);
     assert_eq!(chains(&live), [MAIN, WORKER], "{live}");
     let dead = gdb(setting, &["thread apply 1 pcce bt", "thread apply 2 pcce bt"], &[program, &core]);
-    // The one that stopped first is the first in the core file.
+    // The thread that stopped first is the first in the core file.
     let mut found = chains(&dead);
     found.sort();
     let mut expected = [MAIN, WORKER];

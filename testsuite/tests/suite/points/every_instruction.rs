@@ -1,5 +1,5 @@
-//! Contexts at any instruction: programs that are interrupted after each of their instructions, and whose tokens
-//! must decode to what an independent unwinder (libgcc's) and an independent symboliser (LLVM's) say.
+//! Contexts at any instruction: programs are interrupted after each of their instructions, and the tokens must decode
+//! to what an independent unwinder (libgcc's) and an independent symboliser (LLVM's) find.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ fn simple(name: &str) -> &str {
     name.split('(').next().unwrap_or(name)
 }
 
-/// What came out of one program.
+/// The result of stepping through one program.
 struct Counts {
     points: usize,
     unknown: usize,
-    /// What `llvm-nm` says of it.
+    /// The output of `llvm-nm`.
     symbols: String,
 }
 
@@ -37,7 +37,7 @@ fn build(program: &Path, source: &str, flags: &[&str], bias: &str) -> PathBuf {
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
     let bias = format!("-DSTEP_BIAS={bias}");
     let (from, to) = (source.display().to_string(), program.display().to_string());
-    // A tail call leaves no frame that an unwinder could find.
+    // A tail call leaves no frame for an unwinder.
     let own = ["-g", "-Wall", "-fno-optimize-sibling-calls", &include, &bias, &from, "-o", &to];
     let _ = run(&mut command(artifact(compiler), &[flags, &own].concat())).expect_success();
     program.to_owned()
@@ -47,7 +47,7 @@ fn build(program: &Path, source: &str, flags: &[&str], bias: &str) -> PathBuf {
 fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary: bool) -> Counts {
     let output = run(&mut command(program, &[])).expect_success();
     let lines: Vec<Vec<&str>> = output.stdout.lines().map(|l| l.split(' ').collect()).collect();
-    // A return address may be that of the next line's code.
+    // A return address may belong to the next line.
     let lookup = |i: usize, a: &str| {
         u64::from_str_radix(a, 16).expect("hexadecimal digits").wrapping_sub(u64::from(i > 0))
     };
@@ -85,7 +85,7 @@ fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary
         counts.points += 1;
         let is_main = |f: &Frame| matches!(f, Frame::Call(name, ..) if simple(name) == outermost);
         if !expected.last().is_some_and(is_main) {
-            // The unwinder is lost in the linker's stubs, which have no tables: the caller is that of the last call.
+            // The unwinder fails in the linker's stubs, which have no tables. The caller is that of the last call.
             expected = before.clone();
             expected.retain({
                 let mut plain = true;
@@ -101,7 +101,7 @@ fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary
         if found == expected {
             continue;
         }
-        // What is shown must be there, in this order.
+        // The decoded chain must contain the unwinder's frames in their order.
         let mut rest = expected.iter();
         let shown = found.iter().filter(|f| matches!(f, Frame::Call(..)));
         let unknown =
@@ -242,7 +242,7 @@ fn every_point_with_exceptions() {
     }
 }
 
-/// Code without the pass goes on behind what it has called and what has failed.
+/// Code without the pass continues after a call of it has failed.
 #[test]
 fn every_point_where_other_code_goes_on() {
     let work = work_folder("anywhere/landed");
@@ -261,8 +261,8 @@ fn every_point_where_other_code_goes_on() {
     }
 }
 
-/// Compilers take functions apart: into sections for each basic block, into hot and cold parts, and into sequences of
-/// instructions that several functions share, which belong to none of them.
+/// Compilers split functions: into sections for each basic block, into hot and cold parts, and into sequences of
+/// instructions that several functions share and that belong to none of them.
 #[test]
 fn every_point_of_functions_in_several_parts() {
     let profile = profile_of("mixed.c", &work_folder("anywhere/parts"));
@@ -284,8 +284,8 @@ fn every_point_of_functions_in_several_parts() {
     }
 }
 
-/// Within such sequences, and where the optimiser has made functions of parts after the pass, nothing tells what has
-/// been done to the id.
+/// Within such sequences, and where the optimiser has made functions of parts after the pass, the changes to the id are
+/// not known.
 #[test]
 fn every_point_of_functions_that_share_code() {
     let outliner = "-Wl,-mllvm,-enable-machine-outliner=always";
@@ -349,7 +349,7 @@ fn every_point_in_targeted_mode() {
     }
 }
 
-/// Who calls whom in `stepping/storm.c`.
+/// The possible calls in `stepping/storm.c`.
 fn calls(caller: &str, callee: &str) -> bool {
     let callees: &[&str] = match caller {
         "inlined" => &["leaf"],
@@ -364,7 +364,7 @@ fn calls(caller: &str, callee: &str) -> bool {
     callees.contains(&callee)
 }
 
-/// What is wrong with a chain that a handler saw.
+/// The error in a chain that a handler has seen, if there is one.
 fn wrong_with(chain: &[Frame]) -> Option<&'static str> {
     let name = |f: &Frame| match f {
         Frame::Call(name, ..) => name.clone(),

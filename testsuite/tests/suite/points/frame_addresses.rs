@@ -1,5 +1,5 @@
-//! Where activations and their frames are: what the decoder reads from machine code, against what an independent
-//! unwinder (libgcc's) says of a running program.
+//! Addresses of activations and their frames: the decoder's, from machine code, against those of an independent
+//! unwinder (libgcc's) in a running program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,11 +13,11 @@ const SOURCE: &str = source!("stepping/frames.cpp");
 struct Counts {
     /// Activations of instrumented functions.
     activations: usize,
-    /// Those whose function has a frame offset.
+    /// Those whose function has a known frame offset.
     offsets: usize,
-    /// Frames on the chain, of instrumented functions.
+    /// Frames on the chain that instrumented functions have pushed.
     frames: usize,
-    /// Those whose function has a frame position.
+    /// Those whose function has a known frame position.
     positions: usize,
 }
 
@@ -81,7 +81,7 @@ fn machine_code_tells_where_frames_are() {
     ] {
         let counts = check(name, flags);
         assert!(counts.activations > 500 && counts.frames > 100, "{name}: {counts:?}");
-        // One function allocates, one aligns its stack.
+        // One function allocates on the stack, and one aligns it.
         assert!(counts.offsets * 100 > counts.activations * 95, "{name}: {counts:?}");
         assert!(counts.positions * 100 > counts.frames * 95, "{name}: {counts:?}");
         assert!(counts.offsets < counts.activations, "{name}: {counts:?}");

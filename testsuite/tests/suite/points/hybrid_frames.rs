@@ -1,5 +1,5 @@
-//! Hybrid encoding (`--pcce-hybrid`, pcce.txt §6): what it leaves out, and that frames other than those it was made for
-//! are refused. Its contexts are compared in `programs` and `anywhere`.
+//! Hybrid encoding (`--pcce-hybrid`, pcce.txt §6): the additions that it leaves out, and that frames of another layout
+//! are refused. `programs` and `points::every_instruction` compare its contexts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ struct Built {
     output: String,
 }
 
-/// `programs/offsets.c`, run.
+/// Builds and runs `programs/offsets.c`.
 fn build(folder: &Path, name: &str, flags: &[&str]) -> Built {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     let (source, program) = (programs.join("offsets.c"), folder.join(name));
@@ -40,7 +40,7 @@ fn dictionary(built: &Built) -> Value {
     serde_json::from_slice(&fs::read(json).unwrap()).unwrap()
 }
 
-/// Edges of the module that add something: the value plus the callee's offset minus the caller's.
+/// The module's edges that add something: the value plus the callee's offset minus the caller's.
 fn additions(dictionary: &Value) -> usize {
     let (module, encoding) = (&dictionary["modules"][0], &dictionary["encodings"][0]);
     let offset = |function: &Value| {
@@ -59,7 +59,7 @@ fn additions_are_left_out_and_contexts_stay_exact() {
     additions_are_left_out("--pcce-mode=lto");
 }
 
-/// The same where code is generated between two links.
+/// The same for code that is generated between two links.
 #[test]
 fn additions_are_left_out_at_the_link() {
     additions_are_left_out("--pcce-mode=link");
@@ -86,8 +86,8 @@ fn additions_are_left_out(mode: &str) {
     assert_eq!(frames(&hybrid, &hybrid.program), expected);
     assert_eq!(frames(&hybrid, &hybrid.program.with_extension("json")), expected);
 
-    // Without the machine code nobody knows where frames are. What depends on it is unknown then, and the rest as it
-    // was.
+    // Without the machine code the places of frames are not known. All that depends on them is unknown then, and the
+    // rest is as before.
     let json = folder.join("without-code.json");
     let mut without_code = with;
     assert!(without_code["code"].take().is_string(), "there is machine code");
@@ -95,7 +95,7 @@ fn additions_are_left_out(mode: &str) {
     let mut unknown = 0;
     for (found, expected) in std::iter::zip(frames(&hybrid, &json), expected) {
         let (found, expected) = (found.as_array().unwrap(), expected.as_array().unwrap());
-        // Where a signal struck, code without the pass has no name either.
+        // At an interrupted point, code without the pass has no name either.
         let end = found.iter().position(|frame| frame["kind"] == "unknown" || frame["kind"] == "signal");
         let end = end.unwrap_or(found.len());
         assert_eq!(found[..end], expected[..end]);
@@ -108,7 +108,7 @@ fn additions_are_left_out(mode: &str) {
 fn frames_of_other_code_are_refused() {
     let folder = work_folder("hybrid-refused");
     let basic = build(&folder, "basic", &[]);
-    // The linker generates code without optimisation; the pass has measured the code with it.
+    // The linker generates code without optimisation, but the pass has measured optimised code.
     let other = build(&folder, "other", &["--pcce-mode=lto", "--pcce-hybrid", "-Wl,--lto-CGO0"]);
     assert_eq!(other.output, basic.output);
     let json = dictionary(&other);

@@ -11,18 +11,18 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("stepping")
 }
 
-/// What a program that steps through itself has printed.
+/// The output of a program that steps through itself.
 struct Stepped {
-    /// The points' lines (`stepping/step.h`), in words.
+    /// The lines of the points (`stepping/step.h`), in words.
     lines: Vec<Vec<String>>,
-    /// The code's addresses of each point, innermost first.
+    /// The addresses of each point in the code, innermost first.
     addresses: Vec<Vec<u64>>,
-    /// What the symboliser says of them.
+    /// The symboliser's answers for them.
     names: HashMap<u64, Vec<Frame>>,
     found: Vec<Vec<Frame>>,
 }
 
-/// Builds a program, and steps through it. `bias`: what its addresses are more than those in the file.
+/// Builds a program, and steps through it. `bias` is the difference between its addresses in memory and in the file.
 fn step(name: &str, flags: &[&str], bias: &str, sources: &[&str]) -> Stepped {
     let program = work_folder(&format!("anywhere/{name}")).join("program");
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
@@ -47,7 +47,6 @@ fn step(name: &str, flags: &[&str], bias: &str, sources: &[&str]) -> Stepped {
     Stepped { lines, addresses, names, found }
 }
 
-/// The name of a call.
 fn call(frame: &Frame) -> Option<String> {
     match frame {
         Frame::Call(name, ..) => Some(name.clone()),
@@ -55,7 +54,7 @@ fn call(frame: &Frame) -> Option<String> {
     }
 }
 
-/// Who calls whom in `stepping/jumped.c` and `stepping/jumped_other.c`.
+/// The possible calls in `stepping/jumped.c` and `stepping/jumped_other.c`.
 fn calls(caller: &str, callee: &str) -> bool {
     let level = |name: &str| name.strip_prefix('f').and_then(|level| level.parse::<u32>().ok());
     if let Some(at) = level(caller) {
@@ -79,15 +78,15 @@ fn calls(caller: &str, callee: &str) -> bool {
     callees.contains(&callee)
 }
 
-/// Link mode: calls in tail position, where what called or jumped there may have left. The unwinder does not see who
-/// has left; what it sees must be shown, and what is shown beside that must be calls of the program.
+/// Link mode: calls in tail position, whose caller may have left. The unwinder does not see functions that have left.
+/// The frames that it sees must be shown, and further ones must be calls of the program.
 #[test]
 fn every_point_of_calls_that_are_jumps() {
     for (name, flags, bias) in [
         ("O2", &["-O2", "-pie"][..], "(unsigned long)&__executable_start"),
         ("O1", &["-O1", "-fno-pie", "-no-pie", "-fuse-ld=bfd"], "0UL"),
         ("Os", &["-Os", "-pie", "-fuse-ld=bfd"], "(unsigned long)&__executable_start"),
-        // Values of more than 31 bits.
+        // Addition values of more than 31 bits.
         ("wide", &["-O2", "-DLEVELS", "-fno-pie", "-no-pie"], "0UL"),
         ("thin", &["-O2", "-flto=thin"], "(unsigned long)&__executable_start"),
     ] {
@@ -128,8 +127,8 @@ fn every_point_of_calls_that_are_jumps() {
     }
 }
 
-/// Silent functions on a cycle of tail calls: wherever one of them was reached, any number of them may have left
-/// before it, and that is said there, and nowhere else.
+/// Silent functions on a cycle of tail calls: any number of them may have left before the one that was reached. The
+/// context says so there, and nowhere else.
 #[test]
 fn every_point_of_silent_cycles_of_tail_calls() {
     for mode in ["lto", "module", "link"] {
@@ -145,7 +144,7 @@ fn every_point_of_silent_cycles_of_tail_calls() {
                     break;
                 }
             }
-            // Push thunks are left out, and push where they are; the unwinder is lost in stubs.
+            // Push thunks are not shown, and push themselves. The unwinder fails in stubs.
             if seen.last().is_none_or(|name| name != "main") || found.first() == Some(&Frame::Plain) {
                 continue;
             }
@@ -167,7 +166,7 @@ fn every_point_of_silent_cycles_of_tail_calls() {
                     Frame::Boundary(kind) => kind,
                 })
                 .collect();
-            // What is marked as a tail call is taken for one that may lead to `aside` through a pointer.
+            // A marked tail call is assumed to lead to `aside` through a pointer.
             if let Some(at) = shown.windows(2).position(|pair| pair == ["aside", "<tail>"]) {
                 shown.remove(at + 1);
             }
@@ -178,8 +177,8 @@ fn every_point_of_silent_cycles_of_tail_calls() {
     }
 }
 
-/// LLVM marks calls as tail calls wherever they stand. Only those with nothing behind them may become jumps, and only
-/// for their sake is a call left out in the contexts of who interrupts the callee.
+/// LLVM marks calls as tail calls anywhere in a function. Only a call with nothing behind it can become a jump, and
+/// only for such a jump may the context of an interrupted callee lack a call.
 #[test]
 fn calls_with_something_behind_them_are_no_jumps() {
     let folder = work_folder("anywhere_jumps/behind");

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use pcce_testsuite::chain::{Frame, decoded, show, symbolise};
 use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
 
-/// The calls among some frames.
 fn calls(frames: &[Frame]) -> Vec<&Frame> {
     frames.iter().filter(|frame| matches!(frame, Frame::Call(..))).collect()
 }
 
-/// Where each image is, by its first address, with the names of addresses in it.
+/// The images by their first addresses, with the names of addresses in them.
 type Images = BTreeMap<u64, (PathBuf, HashMap<u64, Vec<Frame>>)>;
 
 fn images(lines: &[Vec<&str>], program: &Path, addresses: &BTreeSet<u64>) -> Images {
@@ -36,7 +35,7 @@ fn hexadecimal(digits: &str) -> u64 {
     u64::from_str_radix(digits, 16).expect("hexadecimal digits")
 }
 
-/// Who calls whom in `stepping/images.c`.
+/// The possible calls in `stepping/images.c`.
 fn may_call(caller: &str, callee: &str) -> bool {
     const POINTED_TO: [&str; 4] = ["back", "own", "again", "jumped"];
     let (callees, pointer): (&[&str], bool) = match caller {
@@ -56,7 +55,7 @@ fn may_call(caller: &str, callee: &str) -> bool {
     callees.contains(&callee) || pointer && POINTED_TO.contains(&callee)
 }
 
-/// Whether each call of a chain is one of the program's, where nothing stands between.
+/// Returns whether each call of a chain is a possible one, where no boundary stands between.
 fn may_be(found: &[Frame]) -> bool {
     found.windows(2).all(|pair| match pair {
         [Frame::Call(callee, ..), Frame::Call(caller, ..)] => may_call(caller, callee),
@@ -64,13 +63,13 @@ fn may_be(found: &[Frame]) -> bool {
     })
 }
 
-/// Whether the calls are among the others, in this order.
+/// Returns whether the first calls are among the second, in their order.
 fn are_among(calls: &[&Frame], others: &[&Frame]) -> bool {
     let mut rest = others.iter();
     calls.iter().all(|call| rest.any(|other| other == call))
 }
 
-/// Whoever calls whom, between images and within them: what is shown is what the C library's unwinder sees.
+/// Calls between images and within them: the contexts are those of the C library's unwinder.
 #[test]
 fn every_point_between_images() {
     for (program, library, level) in [
@@ -89,8 +88,8 @@ fn every_point_between_images() {
     }
 }
 
-/// Calls in tail position are jumps. The unwinder does not see who has left; what it sees must be shown, and what is
-/// shown beside that must be calls of the program.
+/// Calls in tail position are jumps. The unwinder does not see functions that have left. The frames that it sees must
+/// be shown, and further ones must be calls of the program.
 #[test]
 fn every_point_between_images_with_jumps() {
     for (program, library) in
@@ -120,7 +119,7 @@ fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bo
     let library = build(library_mode, &["-shared", "-fPIC", "-DLIBRARY"], "libimages.so");
     let folder = work.display().to_string();
     let (path, found_at) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
-    // Without line tables, so that it is plain code for the symboliser, too.
+    // It has no line table, so it is plain code for the symboliser, too.
     let plain = ["-shared", "-fPIC", "-O1", "-fno-optimize-sibling-calls", "-DPLAIN", &source, "-o"];
     let _ = run(command(llvm("clang"), &plain).arg(work.join("libplain.so"))).expect_success();
     let program = build(program_mode, &["-limages", "-lplain", &path, &found_at], "program");
@@ -128,7 +127,7 @@ fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bo
     let output = run(&mut command(&program, &[])).expect_success();
     let lines: Vec<Vec<&str>> = output.stdout.lines().map(|line| line.split(' ').collect()).collect();
     let points: Vec<&Vec<&str>> = lines.iter().filter(|line| line[0] != "image").collect();
-    // A return address may be that of the next line's code.
+    // A return address may belong to the next line.
     let of_point = |point: &[&str]| -> Vec<u64> {
         point[2..].iter().enumerate().map(|(i, at)| hexadecimal(at) - u64::from(i > 0)).collect()
     };
@@ -139,7 +138,7 @@ fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bo
     let mut decode = command(artifact("pcce"), &["decode", "--format", "json", "--dict"]);
     let traces = run_with_input(decode.arg(&library).arg(&program), &tokens).expect_success().stdout;
     assert_eq!(traces.lines().count(), points.len(), "{name}");
-    // Without a name: there may have been some, which nobody knows where a pointer leads to another image.
+    // A tail call without a name: callees through a pointer to another image are not known.
     let is_jump = |frame: &Frame| matches!(frame, Frame::Tail(name) if !name.is_empty());
     let (mut unknown, mut lost, mut wrong) = (0, 0, Vec::new());
     for (point, json) in points.iter().zip(traces.lines()) {

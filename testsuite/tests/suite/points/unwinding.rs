@@ -1,4 +1,4 @@
-//! Contexts while an exception or a jump is delivered: at each instruction of the unwinder, too.
+//! Contexts while an exception or a jump is delivered, also at each instruction of the unwinder.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,9 +17,9 @@ fn contexts<'t>(program: &Path, numbers: &Path, tokens: &[&'t str]) -> HashMap<&
     tokens.into_iter().zip(contexts.map(str::to_owned)).collect()
 }
 
-/// The unwinder gives its own frames another frame's registers and return address, some instructions before it leaves
-/// them, and a jump arrives with what its start has pushed. What is shown there is right, or says that calls are not
-/// known. Nothing is damaged. What a handler takes for itself says the same as what it asks for.
+/// Some instructions before the unwinder leaves its own frames, it gives them another frame's registers and return
+/// address. A jump arrives with the state of its start. The contexts there are right, or say that calls are not known,
+/// and nothing is damaged. A handler's own token says the same as the one that it asks for.
 #[test]
 fn no_frame_is_wrong_while_an_exception_or_a_jump_is_delivered() {
     let work = work_folder("delivered");
@@ -53,7 +53,7 @@ fn no_frame_is_wrong_while_an_exception_or_a_jump_is_delivered() {
             let count = |name: &str| frames.iter().filter(|frame| **frame == name).count();
             let is_unknown = context.contains("<unknown calls");
             unknown += usize::from(is_unknown);
-            // The program counts a call some instructions behind its beginning, and up to some before its end.
+            // The program counts a call from some instructions behind its beginning to some before its end.
             let most = count("climb") <= active + 1 && count("main") <= 1 && count("once") <= 1;
             let all = is_unknown || count("climb") >= active && frames[0] == outermost;
             let is_healthy = !context.contains("damaged") && !context.contains("left by");

@@ -1,5 +1,5 @@
-//! Captures in verify mode: tokens, also of interrupted points, are compared with the shadow stack, and what is wrong
-//! is found.
+//! Captures in verify mode: tokens, also of interrupted points, are compared with the shadow stack, and wrong ones are
+//! found.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn build_text(name: &str, text: &str, mode: &str) -> PathBuf {
     build(&format!("{name}-{mode}"), &source, &["-O1", &format!("--pcce-mode={mode}")])
 }
 
-/// Runs a program whose captures are written.
+/// Runs a program that writes its captures.
 fn run_with(program: &Path, variables: &[(&str, &str)]) -> Output {
     let captures = file(program);
     let _ = fs::remove_file(&captures);
@@ -55,7 +55,7 @@ fn every_point_is_compared() {
             let (equal, partly) = compare(&[&program], &file(&program))
                 .unwrap_or_else(|wrong| panic!("{name}, {mode}: {wrong}"));
             assert!(equal > least, "{name}, {mode}: only {equal} points");
-            // The unwinder's own frames are of no use while it leaves them.
+            // The unwinder's own frames cannot be read while it leaves them.
             let unknown = if is_cxx(&source) { equal / 20 } else { 0 };
             assert!(partly <= unknown, "{name}, {mode}: {partly} of {equal} points are not known");
             let _ = fs::remove_file(file(&program));
@@ -66,8 +66,8 @@ fn every_point_is_compared() {
 /// Threads, handlers in handlers, children, and code without the pass.
 const SEVERAL: &str = source!("captures/several.c");
 
-/// How often that takes a token: in `main`, each of four threads, whose creation is one, the handlers, the child, and
-/// at the end.
+/// The number of tokens that `several.c` takes: in `main`, in each of four threads, whose creation takes one, in the
+/// handlers, in the child, and at the end.
 const TAKEN: u64 = 1 + 4 * (1 + 1 + 4) + (3 + 1 + 1) + 5 + 2;
 
 #[test]
@@ -81,7 +81,7 @@ fn threads_handlers_and_children_are_compared() {
         // Every third one.
         let _ = run_with(&program, &[("PCCE_VERIFY_EVERY", "3")]).expect_success();
         let found = compare(&[&program], &file(&program)).unwrap_or_else(|wrong| panic!("{mode}: {wrong}"));
-        // The child counts on from where its parent was.
+        // The child continues its parent's count.
         assert!(found.0.abs_diff(TAKEN / 3) <= 2 && found.1 == 0, "{mode}: {found:?}");
     }
 }
@@ -92,8 +92,8 @@ fn lines(program: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The check can fail: tokens of other contexts, records that are missing, and a dictionary by which tokens decode to
-/// other calls.
+/// The check can fail: for tokens of other contexts, missing records, and a dictionary that decodes tokens to other
+/// calls.
 #[test]
 fn what_is_wrong_is_found() {
     let wrong_with = |program: &Path, lines: &[String], wrong: usize| {
@@ -109,7 +109,7 @@ fn what_is_wrong_is_found() {
         let _ = run_with(&program, &[]).expect_success();
         let all: Vec<String> = lines(&program).iter().map(|line| format!("{line}\n")).collect();
         let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
-        // The first one is of `take`, called by `main`; this is one of `recursive`, called by that.
+        // The first capture is of `take`, called by `main`. This one is of `recursive`, called by itself.
         let deep = all.iter().rposition(|line| line.split(' ').count() > 6).expect("recursion");
         let (mut first, mut other) = (words(&all[0]), words(&all[deep]));
         std::mem::swap(&mut first[2], &mut other[2]);
@@ -123,7 +123,7 @@ fn what_is_wrong_is_found() {
         let mut missing = all.clone();
         missing[deep] = shorter.join(" ");
         wrong_with(&program, &missing, 1);
-        // A line that was cut is no capture, and those that are there are compared.
+        // A truncated line is no capture. The others are compared.
         let mut cut = all.clone();
         let kept = cut[deep].len() - 5;
         cut[deep].truncate(kept);
@@ -135,7 +135,7 @@ fn what_is_wrong_is_found() {
     }
 }
 
-/// Two calls of one function, whose values are exchanged in the dictionary: each token decodes to the other call.
+/// The values of two calls of one function are exchanged in the dictionary: each token decodes to the other call.
 #[test]
 fn a_wrong_dictionary_is_found() {
     let text = source!("captures/two_calls.c");
@@ -183,7 +183,7 @@ fn exchange(dictionary: &mut serde_json::Value) -> usize {
     exchanged
 }
 
-/// The point at which a program crashes, also where its stack is full.
+/// The point of a crash is compared, also where the stack is full.
 #[test]
 fn crashes_are_compared() {
     let text = source!("captures/crashes.c");
@@ -192,7 +192,7 @@ fn crashes_are_compared() {
     for mode in ["link", "lto"] {
         let flags = ["-O1", "-w", &format!("--pcce-mode={mode}"), "--pcce-crash-report"];
         let program = build(&format!("crashes-{mode}"), &source, &flags);
-        // Of endless recursion a token and the records are cut.
+        // Endless recursion truncates token and records.
         for (arguments, expected) in [(&[][..], (1, 0)), (&["endless"], (0, 1))] {
             let captures = file(&program);
             let _ = fs::remove_file(&captures);
@@ -205,7 +205,7 @@ fn crashes_are_compared() {
     }
 }
 
-/// What cannot be written is said once, and the program runs on.
+/// A failed write is reported once, and the program runs on.
 #[test]
 fn a_program_is_not_harmed_by_what_cannot_be_written() {
     let program = build_text("refused", SEVERAL, "link");
@@ -216,7 +216,7 @@ fn a_program_is_not_harmed_by_what_cannot_be_written() {
     ] {
         let output = run(command(&program, &[]).env("PCCE_VERIFY_CAPTURES", path)).expect_success();
         assert_eq!(output.stdout, "end\n", "{path}");
-        // Threads may meet it at one time.
+        // Several threads may meet it at the same time.
         let once = output.stderr.replacen(said, "", 1);
         assert!(output.stderr.contains(said) && once.len() <= 4 * said.len(), "{path}: {}", output.stderr);
     }

@@ -1,4 +1,4 @@
-//! `pcce trace check`: no alarm where what was read is what happened.
+//! `pcce trace check`: no false alarms.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn checked(program: &Path, arguments: &[&str], stress: &str) -> Output {
     run(command(artifact("pcce"), &["trace", "check"]).arg(program).arg(&trace))
 }
 
-/// What a child's handlers have done begins with the child.
+/// The count of a child's handler begins with the child.
 #[test]
 fn handlers_of_a_child_are_counted_by_themselves() {
     for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
@@ -59,7 +59,8 @@ fn what_is_not_in_verify_mode_is_not_counted() {
             let check = checked(&program, &[], stress).expect_success();
             let counted: u64 = check.stdout.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
             assert!(counted > 1000, "{}", check.describe());
-            // Contexts of what is called by code without a shadow stack are not compared either, and that is said.
+            // Contexts of functions that code without a shadow stack has called are not compared, and the output says
+            // so.
             let said = fs::read_to_string(folder.join("program.report")).expect("a report");
             assert!(said.contains(", 0 mismatches"), "{said}");
             assert_eq!(said.contains("without --pcce-verify"), verified != [true, true], "{said}");
@@ -67,8 +68,8 @@ fn what_is_not_in_verify_mode_is_not_counted() {
     }
 }
 
-/// `pthread_exit` ends the main thread's activations. What is registered for the process's end runs behind that, in a
-/// stream of its own.
+/// `pthread_exit` ends the main thread's activations. Handlers for the end of the process run afterwards, in a stream
+/// of their own.
 #[test]
 fn the_main_thread_may_end_before_the_process() {
     let folder = work_folder("trace_check/main_thread");

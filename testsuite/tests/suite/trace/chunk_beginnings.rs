@@ -1,4 +1,5 @@
-//! What is active where chunks of a trace begin: programs in verify mode, whose chunks are read from their beginnings.
+//! The active functions where chunks of a trace begin: chunks of programs in verify mode are read from their
+//! beginnings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +7,8 @@ use std::path::{Path, PathBuf};
 use pcce_testsuite::{artifact, command, repository, run, source, work_folder};
 use serde_json::Value;
 
-/// Builds a program whose first chunks have so many words, and runs it. Returns what `pcce trace check` says of the
-/// trace: a line for people of the chunks, and the document.
+/// Builds a program whose first chunks have so many words, and runs it. Returns the line of `pcce trace check` about
+/// chunks, and its JSON document.
 fn checked(source: &Path, flags: &[&str], words: &str, folder: &Path) -> (String, Value) {
     let (program, trace): (PathBuf, PathBuf) = (folder.join("program"), folder.join("trace"));
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
@@ -27,7 +28,7 @@ fn checked(source: &Path, flags: &[&str], words: &str, folder: &Path) -> (String
 
 const BRANCHES: &str = source!("traces/branches.c");
 
-/// With blocks, a function without calls writes as well, and chunks begin in it.
+/// With blocks, a function without calls writes events as well, and chunks begin in it.
 #[test]
 fn chunks_begin_in_functions_that_only_branch() {
     let folder = work_folder("traces/branches");
@@ -43,8 +44,8 @@ fn chunks_begin_in_functions_that_only_branch() {
     }
 }
 
-/// Where a chunk begins on a fiber, what is active outside of that is not known: of each chunk it is said whether it
-/// could be compared.
+/// Where a chunk begins on a fiber, the functions outside of it are not known: the output tells of each chunk whether
+/// it could be compared.
 #[test]
 fn chunks_that_cannot_be_compared_are_counted() {
     let source = repository().join("testsuite/programs/fibers_unannounced.c");

@@ -1,4 +1,4 @@
-//! Compressed traces: what was compressed while programs ran is all that they did.
+//! Compressed traces: what the tracer compresses while programs run is complete.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -24,7 +24,7 @@ fn busy() -> &'static Path {
     })
 }
 
-/// Starts it. `more`: variables.
+/// Starts it with further variables.
 fn start(trace: &Path, rounds: &str, more: &[(&str, &str)]) -> Child {
     let mut program = command(busy(), &[rounds]);
     let _ = program.env("PCCE_TRACE", trace).env("PCCE_TRACE_STRESS", "20").envs(more.iter().copied());
@@ -41,7 +41,7 @@ fn pcce(words: &[&str], files: &[&Path]) -> Output {
     run(command(artifact("pcce"), &[&["trace"], words].concat()).args(files))
 }
 
-/// How many events match, of the trace as a whole.
+/// How many events of the whole trace match.
 fn events(trace: &Path) -> u64 {
     let checked = pcce(&["check"], &[busy(), trace]);
     let first = checked.stdout.lines().next().unwrap_or_default();
@@ -66,7 +66,7 @@ fn a_running_programs_trace_is_compressed_whole() {
     assert_eq!(events(&packed), events(&whole));
     assert!(fs::metadata(&packed).unwrap().len() < fs::metadata(&whole).unwrap().len() / 10);
 
-    // What zstd makes of it is a trace, too.
+    // A file that zstd has compressed is a trace, too.
     let plain = folder.join("plain");
     let _ = run(command("zstd", &["-q", "-d", "-o"]).arg(&plain).arg(&packed)).expect_success();
     assert_eq!(events(&plain), events(&whole));
@@ -94,7 +94,7 @@ fn a_killed_programs_trace_is_compressed_as_far_as_it_goes() {
     }
 }
 
-/// Who stops it has two traces, and each can be read. The program goes on, and is not harmed.
+/// Stopping the compressor leaves two traces, each of which can be read. The program goes on unharmed.
 #[test]
 fn compressing_can_be_stopped() {
     let folder = work_folder("trace-compress/stopped");
@@ -113,7 +113,7 @@ fn compressing_can_be_stopped() {
         let _ = run(&mut command("kill", &["-9", "--", &format!("-{}", program.id())])).expect_success();
         let _ = program.wait().expect("it ends");
         for file in [&packed, &trace] {
-            // Nothing that can be compared is wrong.
+            // All that can be compared is right.
             let _ = events(file);
             let report = pcce(&["report"], &[busy(), file]);
             let is_said = report.status == 2 && report.stderr.contains("something is missing");
@@ -124,7 +124,7 @@ fn compressing_can_be_stopped() {
         fs::remove_file(&trace).unwrap();
         fs::remove_file(&packed).unwrap();
     }
-    // Where nothing was given back, all is as it was.
+    // If no space was given back, the file is as before.
     let mut program = start(&trace, "20", &[]);
     assert!(program.wait().expect("it ends").success());
     let before = events(&trace);
@@ -167,7 +167,7 @@ fn what_is_no_trace_is_left_alone() {
     let again = pcce(&["compress"], &[&packed]);
     assert!(again.status == 2 && again.stderr.contains("compressed already"), "{}", again.describe());
 
-    // Without its table, and damaged: never an event that was not there.
+    // Without its table of contents, or damaged: no event appears that was not there.
     let bytes = fs::read(&packed).unwrap();
     fs::write(&packed, &bytes[..bytes.len() - 20]).unwrap();
     let cut = pcce(&["show"], &[busy(), &packed]);
@@ -179,7 +179,7 @@ fn what_is_no_trace_is_left_alone() {
         let Ok(file) = TraceFile::from_bytes(damaged) else { continue };
         let programs = match Programs::load(&[&file], busy(), &[], &[]) {
             Ok(programs) => programs,
-            // What names the program is damaged.
+            // The name of the program is damaged.
             Err(TablesError { cause: TablesCause::OtherBuild { .. }, .. }) => continue,
             Err(error) => panic!("byte {at}: {error}"),
         };

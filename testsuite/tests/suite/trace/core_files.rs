@@ -1,4 +1,4 @@
-//! Where the trace of a core file ends: where gdb's backtrace says, at every instruction.
+//! The end of a trace in a core file: at every instruction, where gdb's backtrace is.
 
 #![cfg(not(feature = "llvm22"))]
 
@@ -7,13 +7,13 @@ use std::path::Path;
 
 use pcce_testsuite::{artifact, command, export_events, json_lines, run, source, work_folder};
 
-/// Short functions, which fill words fast, and two that are entered through a pointer.
+/// Short functions fill words fast. Two of them are entered through a pointer.
 const PROGRAM: &str = source!("traces/short_functions.c");
 
-/// Steps, each of which gets a core file.
+/// Steps, each with a core file.
 const STEPS: usize = 200;
 
-/// What a trace says, a line for each event but where it ends.
+/// The events of a trace, one per line, without those of its end.
 fn events(program: &Path, trace: &Path) -> Vec<String> {
     let events = json_lines(&export_events(program, trace).stdout).into_iter().map(|event| {
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
@@ -22,7 +22,7 @@ fn events(program: &Path, trace: &Path) -> Vec<String> {
     events.filter(|event| !event.contains(" end")).collect()
 }
 
-/// The functions that are active behind each event, outermost first.
+/// The active functions after each event, outermost first.
 fn stacks(events: &[String]) -> Vec<Vec<String>> {
     let mut stacks = vec![Vec::new()];
     for event in events {
@@ -49,7 +49,7 @@ fn it_ends_where_the_process_stood() {
     let whole = events(&program, &whole);
     let stacks = stacks(&whole);
 
-    // Where a word begins to be written, and where one has been.
+    // Where the tracer begins to write a word, and where it has written one.
     for place in ["__pcce_trace_flush", "__pcce_trace_stored_enter"] {
         let core = folder.join("core");
         let script = format!(
@@ -70,20 +70,20 @@ fn it_ends_where_the_process_stood() {
         assert_eq!(steps.len(), STEPS);
         let mut lens = vec![0];
         for (i, step) in steps.iter().enumerate() {
-            // `#0  0x… in f ()`, or `#0  f ()`; the tracer's functions are not the program's.
+            // `#0  0x… in f ()`, or `#0  f ()`; functions of the tracer are skipped.
             let frames = step.lines().filter(|line| line.starts_with('#'));
             let name = |line: &str| line.split(" ()").next()?.rsplit(' ').next().map(str::to_owned);
             let active: Vec<String> = frames.filter_map(name).filter(|f| !f.starts_with("__pcce")).collect();
             let active: Vec<String> = active.into_iter().rev().collect();
             let core = folder.join(format!("core.{i}"));
-            // The file as it was then: the process has gone on.
+            // A copy of the file at that moment: the process has gone on.
             fs::rename(folder.join(format!("trace.{i}")), &trace).unwrap();
             let mut read = command(artifact("pcce"), &["core", "--trace"]);
             let _ = run(read.arg(&ended).arg(&program).arg(&core)).expect_success();
             let found = events(&program, &ended);
             assert_eq!(found[..], whole[..found.len()], "step {i}");
-            // An event is told in front of it, so the last one may be to come. Returns that nothing could come
-            // in the stead of are told by what comes behind them.
+            // An event is recorded before it happens, so the last one may not have happened yet. A return without an
+            // alternative follows from the next event.
             let told = |event: &&String| event.contains(" return ") || event.contains(" open-return ");
             let silent = whole[found.len()..].iter().take_while(told).count();
             let near = (found.len() - 1..=found.len() + silent + 1).filter(|&at| stacks[at] == active);
@@ -91,7 +91,8 @@ fn it_ends_where_the_process_stood() {
             lens.push(found.len());
             fs::remove_file(&core).unwrap();
         }
-        // Nothing that was told once is missing later, as bits on their way into the file would be.
+        // An event that a core file has shown is never missing later, as it would be if bits were lost on their way
+        // into the file.
         assert!(lens.is_sorted(), "{lens:?}");
         assert!(lens[STEPS] > lens[1] + 8, "{lens:?}");
     }

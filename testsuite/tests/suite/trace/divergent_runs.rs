@@ -1,6 +1,6 @@
-//! Runs that took different ways are never put together, and runs that did the same always are, whatever it is that
-//! differs, and wherever. What is right is not asked of the tracer: each run leaves a hash of all its calls and returns
-//! that `-finstrument-functions` has told (`traces/witness.c`). `make parts` does it with many.
+//! Runs that differ are never merged, and runs that do the same always are, whatever the difference is and wherever it
+//! occurs. The expected result does not come from the tracer: each run leaves a hash of all its calls and returns,
+//! recorded by `-finstrument-functions` (`traces/witness.c`). `make parts` makes many collections.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,17 +11,17 @@ use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// What is not the same in all runs of a case, or may not be.
+/// Differences between the runs of a case, some of which occur by chance.
 const DIFFERENT: [&str; 13] = [
     "flip", "swap", "longer", "deeper", "seed", "input", "time", "random", "process", "address", "queue",
     "timer", "build",
 ];
-/// What is there in runs that do the same.
+/// Things in runs that do the same.
 const SAME: [&str; 13] = [
     "flip", "swap", "longer", "deeper", "seed", "input", "unused", "address", "threads", "signals",
     "children", "exits", "build",
 ];
-/// So often it is tried until runs differ that need not.
+/// Attempts until runs differ whose difference occurs by chance.
 const ATTEMPTS: u32 = 20;
 
 /// The program, and another build of it.
@@ -53,19 +53,18 @@ struct Case<'b> {
     builds: &'b Builds,
     folder: PathBuf,
     kind: &'static str,
-    /// Whether they are to differ.
     differs: bool,
     parts: u32,
-    /// Those with the other seed, input or build.
+    /// The runs with the other seed, input or build.
     others: Vec<u32>,
     steps: u32,
     place: u32,
     seed: u32,
     value: u64,
     input: String,
-    /// The letter of the input that is another one in the others.
+    /// The letter of the input that differs in these runs.
     letter: usize,
-    /// Words of a chunk, if they are not as many as usual.
+    /// Words of a chunk, if not the default.
     stress: Option<&'static str>,
     /// Addresses are the same in each run.
     fixed: bool,
@@ -80,7 +79,7 @@ impl<'b> Case<'b> {
         random: &mut StdRng,
     ) -> Self {
         let parts = random.random_range(2..=7);
-        // Each way to be another: one, or several, not all.
+        // Some runs differ, one or several, but not all.
         let mut others = vec![random.random_range(1..=parts)];
         let one = random.random::<bool>();
         others.extend((1..=parts).filter(|_| !one && random.random::<bool>()));
@@ -90,7 +89,7 @@ impl<'b> Case<'b> {
             others.pop();
         }
         let steps: u32 = [0, 500, 20_000, 300_000][random.random_range(0..4)];
-        // The first, the last, and any.
+        // The first event, the last, or any.
         let place = match random.random_range(0..4) {
             0 => 0,
             1 => steps,
@@ -131,7 +130,7 @@ impl<'b> Case<'b> {
         )
     }
 
-    /// Runs one part of it, or with none, all of it.
+    /// Runs one part, or without a part a whole run.
     fn run(&self, part: Option<u32>) {
         let other = part.is_some_and(|part| self.others.contains(&part));
         let program = if other && self.kind == "build" { &self.builds.other } else { &self.builds.program };
@@ -139,12 +138,12 @@ impl<'b> Case<'b> {
             true => command("setarch", &[std::env::consts::ARCH, "-R"]),
             false => command("env", &[]),
         };
-        // One flip of the lowest bit is what most kinds look at.
+        // Most kinds of difference use the number of flips of the lowest bit.
         let value = if other { self.value ^ 1 } else { self.value };
         let numbers =
             [self.steps.into(), self.place.into(), self.seed.into(), value].map(|n: u64| n.to_string());
         command.arg(program).arg(self.kind).args(numbers);
-        // Names and values of one length: the stack is at the same place in each run.
+        // Names and values have one length: the stack is at the same place in each run.
         command.env("PCCE_TRACE", self.trace(part)).env("WITNESS", self.witness(part));
         let part_of = format!("{}/{}", part.unwrap_or_default(), self.parts);
         command.env(if part.is_some() { "PCCE_TRACE_PART" } else { "PCCE_TRACE_NONE" }, part_of);
@@ -168,7 +167,7 @@ impl<'b> Case<'b> {
         self.folder.join(format!("witness-{}", part.unwrap_or_default()))
     }
 
-    /// Runs all parts. Whether they differ, by what they have witnessed.
+    /// Runs all parts. Returns whether they differ, according to their witnesses.
     fn run_parts(&self) -> bool {
         let _ = fs::remove_dir_all(&self.folder);
         fs::create_dir_all(&self.folder).expect("a folder");
@@ -200,21 +199,19 @@ impl<'b> Case<'b> {
     }
 }
 
-/// What became of a campaign.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
-    /// Collections of runs that did not do the same, and those of them that were refused, by kind.
+    /// Collections of runs that differed, and those of them that were refused, by kind.
     different: BTreeMap<&'static str, (u32, u32)>,
-    /// Collections of runs that did the same; those that were put together, and are what a whole run does.
+    /// Collections of runs that did the same, and those of them that were merged into what a whole run does.
     same: BTreeMap<&'static str, (u32, u32)>,
-    /// What was wrong.
     wrong: Vec<String>,
-    /// Collections that were to differ, but did the same: put together, too.
+    /// Collections that were to differ by chance, but did the same: these are merged, too.
     by_chance: u32,
 }
 
 impl Outcome {
-    /// A collection whose runs differ, or do not, as their witnesses say.
+    /// A collection whose runs differ, or do not, according to their witnesses.
     fn add(&mut self, case: &Case<'_>, differs: bool) {
         let answer = case.merge();
         let there = case.merged().exists();
@@ -243,13 +240,13 @@ fn campaign(name: &str, count: usize, seed: u64) -> Outcome {
         let kind = DIFFERENT[number % DIFFERENT.len()];
         for attempt in 0.. {
             let case = Case::new(&builds, &folder.join("case"), kind, true, &mut random);
-            // Another build is refused, even if nothing of what is different in it was executed.
+            // Another build is refused, even if none of its differences was executed.
             if case.run_parts() || kind == "build" {
                 outcome.add(&case, true);
                 break;
             }
-            // A coin may fall on the same side in all runs: then they must be put together, but for signals, which
-            // may have come between the same two calls at other instructions.
+            // A coin may fall on the same side in all runs. Such runs must be merged, except for signals, which may
+            // have come between the same two calls at other instructions.
             assert!(attempt < ATTEMPTS, "{kind}: the runs do not differ");
             outcome.by_chance += 1;
             if kind != "timer" {

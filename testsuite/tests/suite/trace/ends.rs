@@ -1,5 +1,5 @@
-//! What traces have of ends and beginnings: of processes and threads that end in order, or by a crash, and of code that
-//! runs before all constructors.
+//! Beginnings and ends in traces: processes and threads that end in order or by a crash, and code that runs before all
+//! constructors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ fn count(calls: &[(String, u64)], function: &str) -> usize {
     calls.iter().filter(|call| call.0 == function).count()
 }
 
-/// However a child ends: it has less events than fill a word.
+/// A child that ends in any way has fewer events than fill a word.
 #[test]
 fn children_with_few_events_are_in_the_trace() {
     for mode in MODES {
@@ -65,7 +65,7 @@ fn children_with_few_events_are_in_the_trace() {
             let of_child = streams.iter().find(|(_, events)| process(events) != process(&streams[0].1));
             let (calls, events) = of_child.unwrap_or_else(|| panic!("{mode} {way}: no child"));
             if way == "killed" {
-                // What was pending went with it.
+                // The pending events went with it.
                 continue;
             }
             assert_eq!(count(calls, "note"), 3, "{mode} {way}: {calls:?}");
@@ -78,7 +78,7 @@ fn children_with_few_events_are_in_the_trace() {
     }
 }
 
-/// What threads have done that wait when another one ends the process.
+/// The events of threads that wait while another one ends the process.
 #[test]
 fn threads_that_wait_lose_nothing_at_an_exit() {
     let folder = work_folder("trace_ends/threads");
@@ -99,7 +99,7 @@ fn threads_that_wait_lose_nothing_at_an_exit() {
     assert_eq!(count(main, "note"), 4, "up to the crash: {main:?}");
 }
 
-/// A daemon's parent ends in the C library, where nothing of it is written.
+/// A daemon's parent ends in the C library, where its pending events are not written.
 #[test]
 fn daemons_are_in_the_trace() {
     for mode in MODES {
@@ -113,7 +113,7 @@ fn daemons_are_in_the_trace() {
     }
 }
 
-/// A call through a null pointer crashes in no code.
+/// A call through a null pointer crashes outside of any code.
 #[test]
 fn a_jump_to_nowhere_loses_nothing() {
     let folder = work_folder("trace_ends/nowhere");
@@ -124,7 +124,7 @@ fn a_jump_to_nowhere_loses_nothing() {
     }
 }
 
-/// Recursion that no branch decides is told call by call, though it writes nothing else.
+/// Recursion without a branch is shown call by call, although it writes no events.
 #[test]
 fn endless_recursion_is_in_the_trace() {
     for mode in MODES {
@@ -148,7 +148,7 @@ fn endless_recursion_is_in_the_trace() {
     }
 }
 
-/// Nobody can come before the tracer.
+/// No code can run before the tracer.
 #[test]
 fn what_runs_before_constructors_is_traced() {
     for mode in MODES {
@@ -162,7 +162,7 @@ fn what_runs_before_constructors_is_traced() {
     }
 }
 
-/// Behind a gap it is known again what a function does that is named, and not what its caller goes on with.
+/// After a gap the calls of a function whose name is recorded are known again. Those of its caller are not.
 #[test]
 fn what_is_missing_behind_a_gap_is_told() {
     let folder = work_folder("trace_ends/gap");
@@ -207,12 +207,12 @@ fn programs_may_set_handlers() {
     }
 }
 
-/// What the thread that is ended calls, by how that is done: `one` to `three` are told by name, and what was made is
-/// printed.
+/// The calls of a thread by the way in which it is ended. `one` to `three` are in the trace by name, and the program
+/// prints those that were made.
 const ENDED: &str = source!("traces/thread_ends/own.c");
 
-/// A thread is ended in the middle. No call is told that was not made, and where one that was made is not told, the
-/// trace says so. What the thread does behind that is told.
+/// A thread is ended in the middle. No call appears that was not made. If a call that was made is missing, the trace
+/// says so. Calls of the thread after that are in the trace.
 #[test]
 fn threads_are_ended_in_the_middle() {
     let folder = work_folder("trace_ends/in_the_middle");
@@ -244,7 +244,7 @@ fn threads_are_ended_in_the_middle() {
                 ended_thread(&folder, way, exact, &what);
             }
             if words == ["own.cpp", "-O1"] {
-                // The source has a cleanup in the one, and nothing in the other.
+                // The source has a cleanup in the one function, and none in the other.
                 let show = command(artifact("pcce"), &["trace", "show", "program", "trace"]);
                 let shown = run({ show }.current_dir(&folder)).stdout;
                 assert!(shown.contains("<exception caught in cleans"), "{shown}");
@@ -285,7 +285,7 @@ fn ended_thread(folder: &Path, way: &str, exact: bool, what: &str) {
     assert!(check.stdout.contains(", 0 chunks do not match"), "{what}: {}", check.describe());
 }
 
-/// A forked child begins in the calls of its parent: all that tells of calls knows them, and no event is left out.
+/// A forked child begins in the calls of its parent: all commands know these calls, and no event is missing.
 #[test]
 fn children_begin_in_what_their_parents_had_called() {
     for mode in MODES {
@@ -315,11 +315,11 @@ fn children_begin_in_what_their_parents_had_called() {
     }
 }
 
-/// Handlers that register others, of destructors, of objects, of other handlers; `exit` by each way. What each of `one`
-/// to `three` does is printed.
+/// Handlers that register others, in destructors, objects and other handlers, and all ways to call `exit`. The program
+/// prints each of `one` to `three`.
 const HANDLERS: &str = source!("traces/exit_handlers.cpp");
 
-/// Handlers that are registered while destructors run, or other handlers, are in the trace, whatever comes behind what.
+/// Handlers that are registered while destructors or other handlers run are in the trace, in any order.
 #[test]
 fn what_exit_calls_last_is_in_the_trace() {
     let folder = work_folder("trace_ends/handlers_of_exit");
@@ -346,7 +346,7 @@ fn what_exit_calls_last_is_in_the_trace() {
                     let mut pcce = command(artifact("pcce"), &["trace", command_of]);
                     run(pcce.args(["--format", "json"]).arg(&program).arg(&trace))
                 };
-                // What the handler has interrupted does not go on.
+                // The code that the handler has interrupted does not go on.
                 let status = if way == "signal" { 2 } else { 0 };
                 let shown = pcce("show");
                 assert_eq!(shown.status, status, "{what}: {}", shown.describe());
@@ -362,7 +362,7 @@ fn what_exit_calls_last_is_in_the_trace() {
                 let least = if way == "quick" { 3 } else { 15 };
                 assert!(made("two") + made("three") >= least, "{what}: {}", output.describe());
                 let ends: Vec<_> = events.iter().filter(|event| event["kind"] == "end").collect();
-                // Of `exit` in another thread, `main` has no end.
+                // If another thread calls `exit`, `main` has no end.
                 let open = ends.iter().filter(|event| event["ended"] != true).count();
                 assert_eq!(open, usize::from(way == "thread"), "{what}: {}", shown.describe());
                 let check = pcce("check");
@@ -376,7 +376,7 @@ fn what_exit_calls_last_is_in_the_trace() {
     }
 }
 
-/// What the C library calls behind all handlers is told, or said to be missing.
+/// Calls of the C library after all handlers are in the trace, or the trace says that they are missing.
 #[test]
 fn what_comes_behind_all_handlers_is_not_missing_in_silence() {
     let folder = work_folder("trace_ends/behind");
@@ -392,7 +392,7 @@ fn what_comes_behind_all_handlers_is_not_missing_in_silence() {
     }
 }
 
-/// A call of `exec` that fails is no end.
+/// A failed call of `exec` is no end.
 #[test]
 fn what_comes_behind_exec_is_not_missing_in_silence() {
     let folder = work_folder("trace_ends/exec");

@@ -1,4 +1,5 @@
-//! Traces of calls, end to end: programs in verify mode, whose events the reader must reproduce, and what it shows.
+//! Traces of calls, end to end: the reader must reproduce the events of programs in verify mode, and commands show
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ fn program(name: &str) -> PathBuf {
     repository().join("testsuite/programs").join(name)
 }
 
-/// Builds a program that writes traces, and runs it. Returns it, and its trace.
+/// Builds a program that writes traces, and runs it. Returns the program and its trace.
 fn traced(source: &Path, flags: &[&str], folder: &Path) -> (PathBuf, PathBuf) {
     traced_with(source, flags, "", folder)
 }
@@ -67,7 +68,7 @@ fn the_reader_finds_every_event() {
                 "{}",
                 checked.describe()
             );
-            // Chunks begin at many places, and each can be read from its beginning; so can a ring.
+            // Chunks begin at many places, and can be read from there. So can a ring.
             for ring in [None, Some("256K")] {
                 let _ = fs::remove_file(&trace);
                 let mut start = command(&program, &[]);
@@ -75,7 +76,7 @@ fn the_reader_finds_every_event() {
                 let _ = run(start.envs(ring.map(|ring| ("PCCE_TRACE_RING", ring)))).expect_success();
                 let output = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
                 let chunks = output.stdout.lines().nth(1).unwrap_or_default();
-                // Where a stream ends, nobody says it.
+                // Nothing marks the end of such a stream.
                 let ends = chunks.split_once("; ").and_then(|(_, rest)| rest.split(' ').next());
                 let parse = |number: &str| number.parse();
                 let ends: usize =
@@ -93,7 +94,7 @@ fn the_reader_finds_every_event() {
     assert!(begun > 30, "{begun} traces had chunks to begin at");
 }
 
-/// A chunk that begins within the call with which a landing pad begins goes on behind that call.
+/// A chunk that begins within the first call of a landing pad continues after that call.
 #[test]
 fn chunks_begin_in_landing_pads() {
     let folder = work_folder("traces/cleanup");
@@ -114,7 +115,7 @@ fn chunks_begin_in_landing_pads() {
 
 const LOOP: &str = source!("traces/loop.c");
 
-/// What a user sees: the calls, in their order, with what was called back.
+/// The output for users: calls in their order, with callbacks.
 #[test]
 fn calls_are_shown_in_their_order() {
     let folder = work_folder("traces/shown");
@@ -159,7 +160,7 @@ fn a_crash_leaves_the_ring() {
     assert!(calls.ends_with(&["abort", "<end>"]) || calls.contains(&"abort"), "{}", last.stdout);
 }
 
-/// A fault at once: what a thread had not written is in the core file.
+/// A fault at once: the events that a thread had not written are in the core file.
 #[test]
 fn a_core_file_has_the_last_bits() {
     let folder = work_folder("traces/core");
@@ -196,7 +197,7 @@ fn a_core_file_has_the_last_bits() {
 
 const BRANCHES: &str = source!("traces/lines_of_branches.c");
 
-/// The way of the program line by line, and how often each line was executed: 6, 3, 10, 5, 16, 8, 4, 2, 1.
+/// The path of the program line by line, and how often each line was executed: 6, 3, 10, 5, 16, 8, 4, 2, 1.
 #[test]
 fn blocks_are_shown_by_their_lines() {
     let folder = work_folder("traces/lines");
@@ -219,13 +220,13 @@ fn blocks_are_shown_by_their_lines() {
             assert!(covered.lines().any(|found| found == line), "{mode}, {line}: {covered}");
         }
     }
-    // Times go on, and end when the program did.
+    // Times increase, and end when the program did.
     let (program, trace) = traced(&source, &["-O1", "--pcce-trace=blocks"], &folder);
     let shown = pcce(&["show", "--times"], (&program, &trace)).expect_success().stdout;
     let times: Vec<f64> =
         shown.lines().skip(1).map(|line| line.split(" s ").next().unwrap().trim().parse().unwrap()).collect();
     assert!(times.len() > 10 && times.is_sorted() && times.last().is_some_and(|last| *last < 5.0), "{shown}");
-    // Who records calls only knows no lines.
+    // A trace of calls only has no lines.
     let (program, trace) = traced(&source, &["-O1"], &folder);
     for command in [&["coverage"][..], &["show", "--lines"]] {
         let refused = pcce(command, (&program, &trace));
@@ -233,8 +234,8 @@ fn blocks_are_shown_by_their_lines() {
     }
 }
 
-/// Numbers of all calls and returns, which nothing has to reconstruct (casper.txt, FI), are the events that the reader
-/// reconstructs: both have the same hash.
+/// Recorded numbers of all calls and returns (casper.txt, FI), which need no reconstruction, are the reader's events:
+/// both have the same hash.
 #[test]
 fn all_numbers_are_the_events() {
     for name in ["acyclic.c", "callbacks.c", "exceptions.cpp", "jumps.c", "pointers.c", "recursion.c"] {
@@ -286,7 +287,7 @@ fn all_numbers_are_the_events() {
 
 const OWN: &str = source!("traces/own_getopt.c");
 
-/// A program may define functions that are said to call nothing back.
+/// A program may define functions that are listed as never calling back.
 #[test]
 fn functions_in_the_place_of_a_librarys_are_traced() {
     let folder = work_folder("traces/own");
@@ -301,7 +302,7 @@ fn functions_in_the_place_of_a_librarys_are_traced() {
         "{}",
         reported.stdout
     );
-    // Nobody knows who else calls it, of another module: it is left out. Whom it would call then is not known.
+    // Other modules may call it unseen, so it is left out, and then its calls would be missing.
     let signature = "int getopt(int n, char *const *w, const char *o)";
     let calls = format!("int (*pointer)(void);\n{signature} {{ return pointer ? pointer() : 0; }}");
     let calling = OWN.replace(&format!("NAME({signature})"), &calls);
@@ -318,7 +319,7 @@ fn functions_in_the_place_of_a_librarys_are_traced() {
     }
 }
 
-/// The list of what libraries call within functions that call nothing back is not shorter than what they do call here.
+/// The list of functions that libraries call within functions that never call back has all calls of the libraries here.
 #[test]
 fn what_libraries_call_is_listed() {
     let list = fs::read_to_string(repository().join("pass/model/data/called-within.txt")).expect("the list");
@@ -330,7 +331,8 @@ fn what_libraries_call_is_listed() {
         let bytes = fs::read(found.stdout.trim()).expect("a library");
         let file = object::File::parse(&*bytes).expect("an ELF file");
         let called: Vec<String> = if library == "libc.so.6" {
-            // It defines what it calls; what others may define in its stead is found by name.
+            // Calls of the library's own definitions are not listed. A function that others may define is called by
+            // name.
             let symbols: Vec<_> = file
                 .dynamic_symbol_table()
                 .into_iter()
@@ -353,7 +355,7 @@ fn what_libraries_call_is_listed() {
             symbols.filter_map(|s| s.name().ok()).map(str::to_owned).collect()
         };
         for name in called {
-            // Of the loader's and the C library's own, and of transactions, which nobody defines.
+            // Functions of the loader, the C library and of transactions, which programs do not define.
             let internal = ["_ITM_", "_ZGT", "_dl_", "_IO_", "__gmon", "_rtld", "__check_rhosts"];
             if name.is_empty() || internal.iter().any(|prefix| name.starts_with(prefix)) {
                 continue;
@@ -367,7 +369,7 @@ fn what_libraries_call_is_listed() {
 
 const PARTS: &str = source!("traces/skipped_parts.c");
 
-/// What is left out is not in the trace, but its calls are, and what it calls of the rest.
+/// A function that is left out is not in the trace, but calls of it and by it are.
 #[test]
 fn parts_of_a_program_are_traced() {
     let folder = work_folder("traces/parts");
@@ -408,8 +410,8 @@ fn parts_of_a_program_are_traced() {
     assert!(reported.stdout.starts_with("1"), "{}", reported.stdout);
 }
 
-/// Programs with functions in the place of a library's, which the library calls: in a whole program they are traced;
-/// elsewhere they are left out.
+/// Programs that define functions of a library, which the library calls. In a whole program they are traced, elsewhere
+/// left out.
 #[test]
 fn own_allocators_are_traced() {
     let folder = work_folder("traces/allocators");
@@ -430,7 +432,7 @@ fn own_allocators_are_traced() {
     }
 }
 
-/// Functions that are left out jump, are jumped out of, recur, and end the process: the rest is as it happened.
+/// Functions that are left out jump, are left by jumps, recur, and end the process. The rest of the trace is right.
 #[test]
 fn jumps_leave_what_is_left_out() {
     let source = repository().join("testsuite/traces/left_out.c");
@@ -445,7 +447,7 @@ fn jumps_leave_what_is_left_out() {
     }
 }
 
-/// Between an operation and the call that it is for, pending bits are written: values are in vector registers there.
+/// Pending bits are written between an operation and the call that it belongs to, while vector registers hold values.
 #[test]
 fn values_in_vector_registers_are_kept() {
     let folder = work_folder("traces/floating");

@@ -1,4 +1,4 @@
-//! The tracer's file: who shares it, and what becomes of the program where it cannot be written.
+//! The tracer's file: processes that share it, and programs whose file cannot be written.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
@@ -19,7 +19,7 @@ fn programs_that_a_process_becomes_go_on_with_the_file() {
     let program = build(&work, "program.c");
     let file = work.join("trace");
     for _ in 0..2 {
-        // The second time the file is there, and nobody's.
+        // The second time the file exists, and no process owns it.
         let _ = run(command(&program, &["execs", "10000", "1"]).env("PCCE_TRACE", &file)).expect_success();
         let streams = streams(&read(&file));
         let seeds: Vec<u64> = streams.values().map(|stream| check_plain(stream, |_| 10_000)).collect();
@@ -55,11 +55,11 @@ fn a_ring_has_the_last_words_and_their_context() {
             "64K" => assert!((250 << 10..330 << 10).contains(&kept) && size < 512 << 10, "{kept} of {size}"),
             _ => assert!(kept.abs_diff(written) < 100_000, "{kept} of {written}"),
         }
-        // The last bits are those of the last events, but what was pending.
+        // The last bits are those of the last events, except for pending ones.
         let mut bits = Vec::new();
         let words = stream.iter().flat_map(|chunk| &chunk.words[context_len(chunk)..]);
         for &word in words.filter(|word| **word >= FULL) {
-            // The last one, and others in front of these, tell of the call that writes the word.
+            // The last words record the call that writes them.
             bits.extend((1..=54).rev().map(|bit| word >> bit & 1));
         }
         let found: Vec<u64> =
@@ -80,7 +80,7 @@ fn a_ring_has_the_last_words_and_their_context() {
     }
 }
 
-/// How many words the context at a chunk's beginning has.
+/// The number of words of the context at a chunk's beginning.
 fn context_len(chunk: &Chunk) -> usize {
     let first = chunk.words.first().copied().unwrap_or(0);
     if first >> KIND_SHIFT != Special::Context as u64 {
@@ -98,7 +98,7 @@ fn a_full_disk_ends_recording_and_not_the_program() {
     let (disk, copy) = (work.join("disk"), work.join("copy"));
     fs::create_dir(&disk).expect("a new one");
     let limited = "ulimit -f 1000; PCCE_TRACE=\"$2\" exec \"$0\" threads 300000 3";
-    // What a ring begins with does not fit.
+    // The beginning of a ring does not fit.
     let ring = "ulimit -f 200; PCCE_TRACE_RING=1M PCCE_TRACE=\"$2\" exec \"$0\" threads 3000 3";
     let output =
         run(command("sh", &["-c", ring]).arg(&program).arg(&work).arg(work.join("ring"))).expect_success();
@@ -147,7 +147,7 @@ fn without_a_place_for_the_file_the_program_runs_on() {
         assert!(lines.len() == 1 && lines[0].starts_with(message), "{}: {lines:?}", name.display());
     }
     assert_eq!(fs::read(&other).expect("it is there"), b"something else, of more than sixteen bytes");
-    // Nobody has asked.
+    // No trace was asked for.
     for value in [None, Some("")] {
         let mut run_without = command(&program, &["threads", "10000", "2"]);
         run_without.current_dir(&work).env_remove("PCCE_TRACE");
@@ -170,7 +170,7 @@ fn a_live_file_of_another_version_is_left_alone() {
     let output = run(command("sh", &["-c", script]).arg(&program).env("PCCE_TRACE", &newer)).expect_success();
     assert!(output.stderr.contains("no trace of this version"), "{}", output.stderr);
     assert_eq!(fs::read(&newer).expect("a trace"), before);
-    // It is nobody's now.
+    // No process owns it now.
     let _ = run(command(&program, &["threads", "10000", "2"]).env("PCCE_TRACE", &newer)).expect_success();
     assert_eq!(streams_of(&newer).len(), 3);
 }
@@ -181,7 +181,7 @@ fn programs_with_more_rights_write_no_file() {
         eprintln!("NOT RUN: only the superuser can make a program that runs as the superuser for others");
         return;
     }
-    // Where others can come, unlike perhaps the target folder.
+    // A folder that other users can enter, unlike perhaps the target folder.
     let work = std::env::temp_dir().join(format!("pcce-tracer-{}", std::process::id()));
     let _ = fs::remove_dir_all(&work);
     fs::create_dir(&work).expect("a new one");
@@ -232,7 +232,7 @@ fn a_live_file_is_shared_and_another_is_begun_anew() {
     let seeds: Vec<u64> =
         whole.map(|s| check_plain(s, |seed| if seed == 1 { 20_000 } else { 10_000 })).collect();
     assert_eq!(seeds.len(), 8);
-    // Nobody has it now. Several programs that start at once begin it anew together.
+    // No process owns it now. Several programs that start at the same time begin it anew together.
     let others: Vec<_> = (0..8)
         .map(|_| {
             command(&program, &["threads", "10000", "1"]).env("PCCE_TRACE", &file).spawn().expect("it starts")
@@ -246,7 +246,7 @@ fn a_live_file_is_shared_and_another_is_begun_anew() {
     }
 }
 
-/// A chunk whose head is lost says no more which stream it was of. That it was there is seen.
+/// A chunk without its head does not tell its stream. The loss is noticed.
 #[test]
 fn chunks_of_a_ring_without_a_head_are_missed() {
     let folder = work_folder("tracer/headless");
@@ -275,7 +275,7 @@ fn chunks_of_a_ring_without_a_head_are_missed() {
         fs::write(folder.join("trace"), &damaged).unwrap();
         let shown = show();
         assert_ne!(shown.status, 0, "{at:#x}: {}", shown.describe());
-        // Of images of which nothing was recorded nothing is missing.
+        // Images without events miss nothing.
         let is_stream = |at: usize| bytes[at + 16..at + 20] == u32::to_le_bytes(pcce_abi::trace::KIND_STREAM);
         let Some(other) = chunks.iter().copied().find(|&other| other != at && is_stream(other)) else {
             continue;
@@ -288,7 +288,7 @@ fn chunks_of_a_ring_without_a_head_are_missed() {
     }
 }
 
-/// A changed bit in a chunk's head is seen, whatever it says.
+/// Any changed bit in the head of a chunk is noticed.
 #[test]
 fn heads_of_chunks_are_checked() {
     let folder = work_folder("tracer/heads");

@@ -1,4 +1,4 @@
-//! Forked children: what their traces begin with, and what they leave to their parents.
+//! Forked children: the beginnings of their traces, and their effect on the parents' traces.
 
 use std::collections::HashMap;
 use std::fs;
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
 
-/// A handler forks. In the child, it returns, jumps, or ends the process, behind what the parent does meanwhile. What
-/// each process does in `one` to `three` is printed.
+/// A handler forks. After the parent's next steps, it returns in the child, jumps, or ends the process. The program
+/// prints what each process does in `one` to `three`.
 const FORKING: &str = source!("traces/forking.c");
 
-/// The child's stream of the interrupted code begins where the parent's stood, and nothing of the parent's changes.
+/// The child's stream of the interrupted code begins at the parent's position, and the parent's trace does not change.
 #[test]
 fn handlers_may_fork() {
     let folder = work_folder("trace_ends/forking");
@@ -58,7 +58,7 @@ fn handlers_may_fork() {
                 }
                 let active = |event: &Value| event["kind"] == "active" && event["function"] == "raise";
                 assert_eq!(events.iter().any(active), way != "_exit", "{what}: {}", shown.describe());
-                // It is not known whether `raise` was called yet.
+                // It is not known whether `raise` was called already.
                 let forked = events.iter().filter(|event| event["kind"] == "forked").count();
                 assert_eq!(forked, usize::from(way != "_exit"), "{what}: {}", shown.describe());
                 let check = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
@@ -68,11 +68,11 @@ fn handlers_may_fork() {
     }
 }
 
-/// What a process has called: `one`, `two`, and `compare`.
+/// The calls of a process to `one`, `two`, and `compare`.
 type Calls = [i64; 3];
 
 /// A handler forks at any instruction, also of the tracer. The parent's trace stays exact. A child's has what the child
-/// did but for some calls next to the place, or says that it does not know.
+/// did except for some calls next to that place, or says that it does not know.
 #[test]
 fn handlers_may_fork_anywhere() {
     let folder = work_folder("trace_forks/timed");
@@ -107,7 +107,7 @@ fn handlers_may_fork_anywhere() {
         for event in events.iter().filter(|event| event["level"] == 0) {
             let process = event["process"].as_u64().expect("a number");
             let kind = event["kind"].as_str().expect("a kind");
-            // Of a ring, what was forked from is not there.
+            // A ring does not have the place of the fork.
             *unknown.entry(process).or_default() |= kind == "gap" || ring && kind == "known";
             let names = ["one", "two", "compare"];
             let called = names.iter().position(|name| event["function"] == **name);

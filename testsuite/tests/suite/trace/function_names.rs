@@ -1,5 +1,5 @@
-//! What commands say of a function by its name: that it was inlined, left out, is not instrumented, silent, or that
-//! there is none.
+//! Messages of commands about a function's name: it was inlined or left out, is not instrumented, is silent, or does
+//! not exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn pcce(words: &[&str], files: &[&Path]) -> Output {
     run(command(artifact("pcce"), words).args(files))
 }
 
-/// What `pcce trace find` finds of a name, and says; and its status.
+/// The matches of `pcce trace find` for a name, its message, and its status.
 fn find(name: &str, (program, trace): &(PathBuf, PathBuf)) -> (usize, String, i32) {
     let found = pcce(&["trace", "find"], &[program, trace, Path::new(name)]);
     (found.stdout.matches("event ").count(), found.stderr.clone(), found.status)
@@ -79,7 +79,8 @@ fn what_the_trace_cannot_have_is_told_apart() {
     }
 }
 
-/// Without debug information nobody knows what was inlined; with lines only, names of what was have no scopes.
+/// Without debug information it is not known what was inlined. With lines only, names of inlined functions have no
+/// scopes.
 #[test]
 fn what_nobody_knows_is_not_denied() {
     let folder = work_folder("traces/names-unknown");
@@ -128,7 +129,7 @@ fn call_graphs_tell_the_same() {
     }
 }
 
-/// Lists for the pass take the same names, and say which ones name nothing.
+/// Lists for the pass take the same names, and messages tell of names without a function.
 #[test]
 fn lists_take_the_same_names() {
     let folder = work_folder("traces/names-lists");
@@ -174,14 +175,14 @@ fn inlined_copies_of_lines_are_counted() {
             for line in ["DA:5,30", "DA:6,30", "DA:14,10", "DA:16,10"] {
                 assert!(covered.lines().any(|found| found == line), "{mode} {level}, {line}: {covered}");
             }
-            // Each block tells of each line once.
+            // Each block counts each of its lines once.
             let shown = pcce(&["show", "--lines"]);
             assert!(shown.contains("copies.c:") && !shown.contains("6, 5"), "{mode} {level}: {shown}");
         }
     }
 }
 
-/// A call by name of a function of another file is one call, and not one of code that is not instrumented which calls
+/// A call by name of a function in another file is one call, and not one of code that is not instrumented which calls
 /// the function.
 #[test]
 fn calls_between_files_are_told_once() {

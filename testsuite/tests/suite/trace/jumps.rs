@@ -1,4 +1,4 @@
-//! Traces of programs in which code without the pass goes on behind a jump: the calls of a trace have the contexts that
+//! Traces of programs in which code without the pass continues after a jump: calls in the trace have the contexts that
 //! the program has taken there.
 
 use std::fs;
@@ -50,8 +50,8 @@ fn calls_behind_a_jump_have_the_contexts_of_their_tokens() {
     }
 }
 
-/// Where code without the pass has left a stack by a jump, and comes back to it from other activations, nobody knows
-/// what is active: it is not what has the place of those that were left.
+/// After code without the pass has left a stack by a jump, and comes back to it from other activations, the active
+/// functions are not known: not those whose memory the new activations use.
 #[test]
 fn a_stack_that_was_left_is_not_found_among_other_activations() {
     let folder = work_folder("trace_jumps_switches");
@@ -66,11 +66,11 @@ fn a_stack_that_was_left_is_not_found_among_other_activations() {
     let shown = run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace)).stdout;
     let known = shown.split("`longjmp` went to an unknown place").next().expect("a part");
     assert!(known.len() < shown.len(), "{shown}");
-    // Of the first round only: what was printed afterwards was so on the other stack first.
+    // Of the first round only: in later rounds the other stack has printed first.
     assert_eq!((shown.matches(" puts at ").count(), known.matches(" puts at ").count()), (4, 4), "{shown}");
 }
 
-/// Each call of `setjmp` is known by its own number, also where a function has several.
+/// Each call of `setjmp` has a number, also if a function has several.
 #[test]
 fn functions_have_several_places_to_come_back_to() {
     let folder = work_folder("trace_jumps_twice");
@@ -96,8 +96,8 @@ fn functions_have_several_places_to_come_back_to() {
     }
 }
 
-/// What follows without a choice may have happened before a handler jumped away, or not. No call is told that was not
-/// made.
+/// A call that follows without a choice may have happened before a handler jumped away, or not. No call appears that
+/// was not made.
 #[test]
 fn calls_that_a_fault_has_prevented_are_not_told() {
     let folder = work_folder("trace_jumps_fault");
@@ -133,7 +133,7 @@ fn calls_that_a_fault_has_prevented_are_not_told() {
                 };
                 events.iter().filter(is).count()
             };
-            // Only the last one was made.
+            // Only the last call was made.
             assert_eq!((of("next"), of("done")), (1, 4), "{mode} {level}: {shown}");
             assert!(of("says") <= 10, "{mode} {level}: {shown}");
             let check = pcce(&["check"]);

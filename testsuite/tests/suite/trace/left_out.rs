@@ -1,11 +1,11 @@
-//! Traces of programs that leave functions out, and what linkers say of traced programs.
+//! Traces of programs that leave functions out, and messages of linkers about traced programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::{artifact, command, repository, run, work_folder};
 
-/// Builds a program that is traced, and runs it.
+/// Builds a traced program, and runs it.
 fn traced(source: &Path, flags: &[&str], folder: &Path) -> (PathBuf, PathBuf) {
     let (program, trace) = (folder.join("program"), folder.join("trace"));
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g"]);
@@ -21,7 +21,7 @@ fn pcce(subcommand: &str, files: (&Path, &Path)) -> String {
     run(command(artifact("pcce"), &["trace", subcommand]).args([files.0, files.1])).expect_success().stdout
 }
 
-/// The tracer's names that only its own image knows are not to be exported, of which gold warns.
+/// Names of the tracer that are local to its image must not be exported: gold would warn.
 #[test]
 fn linkers_have_nothing_to_warn_of() {
     let source = repository().join("testsuite/traces/left_out_push.c");

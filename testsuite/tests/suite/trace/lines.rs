@@ -1,4 +1,4 @@
-//! Lines of programs that record their blocks: those behind a call are executed if it returns.
+//! Lines of programs that record their blocks: lines behind a call are executed if it returns.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use pcce_testsuite::{artifact, command, repository, run, work_folder};
 
 const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
 
-/// Builds a program and runs it. Returns what `pcce trace` says of it.
+/// Builds a program and runs it. Returns the output of `pcce trace`.
 fn traced(
     folder: &Path,
     compiler: &str,
@@ -25,8 +25,7 @@ fn traced(
     }
 }
 
-/// What does not come back: an exception, `longjmp`, `exit`, `pthread_exit`. The source says how often each line is
-/// executed.
+/// Calls that do not return: an exception, `longjmp`, `exit`, `pthread_exit`. The source has the count of each line.
 #[test]
 fn lines_behind_calls_that_do_not_return_are_not_executed() {
     let source = repository().join("testsuite/traces/unreturned.cpp");
@@ -40,7 +39,7 @@ fn lines_behind_calls_that_do_not_return_are_not_executed() {
             for (number, line) in (1..).zip(text.lines()) {
                 let Some((_, expected)) = line.rsplit_once(" // ") else { continue };
                 let start = format!("DA:{number},");
-                // The optimiser may have merged it with another one.
+                // The optimiser may have merged the line with another one.
                 let Some(count) = covered.lines().find_map(|found| found.strip_prefix(&*start)) else {
                     assert!(level != "-O0", "{mode}: line {number} is not there: {covered}");
                     continue;
@@ -59,7 +58,7 @@ fn lines_behind_calls_that_do_not_return_are_not_executed() {
     }
 }
 
-/// Lines stand where they were executed: in front of a call, or behind it.
+/// Lines are listed where they were executed: in front of a call, or behind it.
 #[test]
 fn lines_stand_between_the_calls() {
     let folder = work_folder("trace_lines/between");

@@ -1,4 +1,4 @@
-//! Traces from several runs: what is put together is what a whole run did, or there is nothing.
+//! Traces from several runs: a merged trace is that of a whole run, or there is none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// How many events `pcce trace check` has compared, of which none differs.
+/// The number of events that `pcce trace check` has compared, all of them equal.
 fn events(program: &Path, file: &Path) -> u64 {
     let checked = trace(&["check"], &[program, file]);
     for line in checked.stdout.lines() {
@@ -47,7 +47,7 @@ fn events(program: &Path, file: &Path) -> u64 {
     checked.stdout.split(' ').next().and_then(|n| n.parse().ok()).expect("a number")
 }
 
-/// The program that does the same but for one thing.
+/// The program that does the same except for one thing.
 fn differs() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -76,7 +76,7 @@ fn parts_make_the_trace_of_a_whole_run() {
             let folder = work_folder(&format!("trace-parts/{name}{mode}"));
             let source = repository().join("testsuite/programs").join(name);
             let program = built(&source, &["-O2", mode], &folder);
-            // A run that keeps all of it.
+            // A run that keeps everything.
             let (whole, merged) = (folder.join("whole"), folder.join("merged"));
             let collected = collect(1, &[], &whole, &[text(&program)]);
             let _ = collected.clone().expect_success();
@@ -100,7 +100,7 @@ fn parts_make_the_trace_of_a_whole_run() {
     assert!(chunks > 200, "{chunks} chunks");
 }
 
-/// Runs that do the same are put together, also where processes, threads and signals come.
+/// Equal runs are merged, also with processes, threads and signals.
 #[test]
 fn runs_that_do_the_same_are_put_together() {
     let folder = work_folder("trace-parts/same");
@@ -122,7 +122,7 @@ fn runs_that_do_the_same_are_put_together() {
     }
 }
 
-/// Runs that do not are found, whatever is different, and there is no trace.
+/// Any difference between runs is found, and there is no trace.
 #[test]
 fn runs_that_differ_are_found() {
     let folder = work_folder("trace-parts/different");
@@ -158,7 +158,7 @@ fn runs_that_differ_are_found() {
     }
 }
 
-/// The place is named: what all runs did last.
+/// The message names the last place that all runs have reached.
 #[test]
 fn the_place_is_named() {
     let folder = work_folder("trace-parts/named");
@@ -170,7 +170,7 @@ fn the_place_is_named() {
     assert!(found.stderr.contains("main at ") && found.stderr.contains("differs.c:"), "{}", found.stderr);
 }
 
-/// An interrupted collection goes on, with the parts that are there.
+/// An interrupted collection continues with the parts that are there.
 #[test]
 fn the_same_command_goes_on() {
     let folder = work_folder("trace-parts/resumed");
@@ -190,13 +190,13 @@ fn the_same_command_goes_on() {
     assert!(second.stderr.contains("2 of 3 parts are there already"), "{}", second.stderr);
     assert_eq!(fs::read(&counter).expect("a file").len(), 4);
     assert!(events(differs(), &to) > 50_000);
-    // Another collection does not go on with it.
+    // Another collection does not continue it.
     let _ = collect(3, &["--keep"], &to, &program[..2]).expect_success();
     let other = collect(3, &[], &to, &program[..1]);
     assert!(other.status == 2 && other.stderr.contains("the arguments"), "{}", other.stderr);
 }
 
-/// A disk that is full while parts are collected is no end: the same command goes on when there is room.
+/// A full disk interrupts a collection. The same command continues when there is room.
 #[test]
 fn a_full_disk_is_no_end() {
     let folder = work_folder("trace-parts/full");
@@ -217,7 +217,7 @@ fn a_full_disk_is_no_end() {
     assert!(events(differs(), &copy) > 1_000_000);
 }
 
-/// Standard input is the same for each run, and so are the folders, if each has its own.
+/// All runs have the same standard input, and equal folders if each has its own.
 #[test]
 fn runs_have_the_same_input() {
     let folder = work_folder("trace-parts/input");
@@ -233,7 +233,7 @@ fn runs_have_the_same_input() {
     assert_eq!(take.split_whitespace().next(), Some("6"), "{take}");
 }
 
-/// What is not whole, or was changed, is refused.
+/// Incomplete or changed files are refused.
 #[test]
 fn damaged_parts_are_refused() {
     let folder = work_folder("trace-parts/damaged");
@@ -251,7 +251,7 @@ fn damaged_parts_are_refused() {
         let refused = merge(&wrong);
         assert!(refused.status == 2 && !merged.exists(), "{}", refused.stderr);
     }
-    // A bit anywhere in what was written.
+    // Any bit of the file.
     let bytes = fs::read(&parts[1]).expect("a part");
     let mut state = 1_u64;
     let mut refused = 0;
@@ -265,7 +265,7 @@ fn damaged_parts_are_refused() {
         fs::write(&other, &damaged).expect("a file");
         let answer = merge(&[&parts[0], &other]);
         if answer.status == 0 {
-            // What is not in the fingerprint: clocks, numbers of threads, contexts. Events are the same.
+            // Parts that the fingerprint does not cover: clocks, numbers of threads, contexts. Events are the same.
             let diff = trace(&["diff"], &[differs(), &to, &merged]);
             assert!(diff.stdout.contains(": the same "), "byte {at}: {}", diff.stdout);
             fs::remove_file(&merged).expect("a file");

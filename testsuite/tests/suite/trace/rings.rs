@@ -1,4 +1,4 @@
-//! Rings: what is read of one that is being written, and what of one that was damaged.
+//! Rings: reading one that is being written, and one that was damaged.
 
 use std::fs;
 use std::mem::offset_of;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use pcce_abi::trace::{CHUNK, Chunk, KIND_IMAGE, KIND_STREAM, UNIT};
 use pcce_testsuite::{Output, artifact, command, run, source, work_folder};
 
-/// Calls in some threads: so many rounds, or for ever.
+/// Calls in some threads: a number of rounds, or for ever.
 const CALLS: &str = source!("traces/calls_in_threads.c");
 
 fn build(folder: &Path) -> PathBuf {
@@ -24,7 +24,7 @@ fn pcce(words: &[&str], program: &Path, trace: &Path) -> Output {
     run(command(artifact("pcce"), &[&["trace"], words].concat()).arg(program).arg(trace))
 }
 
-/// The last events of a program that goes on are those of one moment.
+/// The last events of a running program are those of one moment.
 #[test]
 fn a_ring_that_is_being_written_is_read_at_once() {
     let folder = work_folder("trace_rings/running");
@@ -50,8 +50,8 @@ fn a_ring_that_is_being_written_is_read_at_once() {
 
 const ONCE: &str = source!("traces/once_and_often.c");
 
-/// What is counted, and what is not found, is said to be of what was kept; so it is of a compressed ring. A ring that
-/// has kept all is a whole trace.
+/// Counts, and searches without a match, say that they are about the kept part, also in a compressed ring. A ring that
+/// has kept everything is a whole trace.
 #[test]
 fn what_a_ring_has_not_kept_is_missing_where_events_are_counted() {
     let folder = work_folder("trace_rings/counted");
@@ -116,7 +116,7 @@ fn what_a_ring_has_not_kept_is_missing_where_events_are_counted() {
     }
 }
 
-/// A chunk that stands in the place of another one, too.
+/// A chunk in the place of another one is noticed, too.
 #[test]
 fn no_chunk_stands_twice_in_silence() {
     let folder = work_folder("trace_rings/twice");

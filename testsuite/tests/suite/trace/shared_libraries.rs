@@ -1,4 +1,4 @@
-//! Traces of programs with shared libraries: each image in each mode, and in an executable objects of two modes.
+//! Traces of programs with shared libraries: each image in each mode, and an executable with objects of two modes.
 
 #![cfg(not(feature = "llvm22"))]
 
@@ -9,7 +9,7 @@ use pcce_testsuite::{
     artifact, command, export_events, json_lines, llvm, repository, run, source, work_folder,
 };
 
-/// Calls a library that calls back, and a plugin through a pointer of `dlsym`, three times, which calls back, too.
+/// Calls a library that calls back, and three times a plugin through a pointer of `dlsym`, which calls back, too.
 const HOST: &str = source!("traces/images/host.c");
 const LIBRARY: &str = source!("traces/images/library.c");
 const PLUGIN: &str = source!("traces/images/plugin.c");
@@ -40,7 +40,7 @@ impl Images {
         self.compile(mode, &flags, &["plugin.c"], "plugin.so");
     }
 
-    /// What makes an executable of its parts.
+    /// Flags that link an executable with its libraries.
     fn link_flags(&self) -> Vec<String> {
         let folder = self.folder.display();
         ["-Wl,--export-dynamic-symbol=square", "-L", &folder.to_string(), "-llibrary"]
@@ -50,7 +50,7 @@ impl Images {
             .collect()
     }
 
-    /// Runs it. Returns its events.
+    /// Runs the program. Returns its events.
     fn events(&self, program: &Path, printed: &str) -> Vec<String> {
         let (trace, report) = (self.path("trace"), self.path("report"));
         let _ = fs::remove_file(&trace);
@@ -78,8 +78,8 @@ fn images(name: &str) -> Images {
     Images { folder }
 }
 
-/// Compares `trace` in the folder with what its `program` says of it. All of it must have been compared, and be right;
-/// what chunks say that are read from their own beginning, too.
+/// Compares `trace` in the folder with the counts of its `program`. Everything must be compared and right, also from
+/// the beginnings of chunks.
 fn checked(folder: &Path) -> serde_json::Value {
     let mut check = command(artifact("pcce"), &["trace", "check", "--format", "json"]);
     let checked = run(check.args(["program", "trace"]).current_dir(folder)).expect_success().stdout;
@@ -91,7 +91,7 @@ fn checked(folder: &Path) -> serde_json::Value {
     counts
 }
 
-/// Calls of a function by its name and through a pointer look different; who calls whom does not.
+/// A call by name and one through a pointer have different kinds of events, but the same caller and callee.
 fn calls(events: &[String]) -> Vec<String> {
     let of_function = |event: &&String| {
         let words: Vec<&str> = event.split(' ').collect();
@@ -163,8 +163,8 @@ fn a_plain_program_has_traced_libraries() {
     assert_eq!(shown.matches("each\n").count(), 6, "{shown}");
 }
 
-/// Calls within a module go behind the tracer's entry, in link mode, too; and where a library comes to the place of
-/// another one, each is shown as what it is.
+/// Calls within a module skip the tracer's entry, in link mode, too. Libraries that are loaded at the same address one
+/// after the other are shown as what they are.
 #[test]
 fn programs_with_libraries_are_read_right() {
     for (name, libraries) in [
@@ -212,7 +212,8 @@ fn programs_with_libraries_are_read_right() {
     }
 }
 
-/// Programs call the system's functions without a word, and so they call those that a library puts in their place.
+/// Calls of the system's functions write no events, and neither do calls of functions that a library defines in their
+/// place.
 #[test]
 fn a_library_cannot_replace_what_calls_back() {
     let source = repository().join("testsuite/programs/parts/preloaded.c").display().to_string();
@@ -228,7 +229,7 @@ fn a_library_cannot_replace_what_calls_back() {
     }
 }
 
-/// In each thread, and behind a fork; from each stream's beginning, and from that of each chunk.
+/// In each thread, and after a fork; from the beginning of each stream and each chunk.
 #[test]
 fn plugins_come_one_after_the_other_to_one_place() {
     let source = repository().join("testsuite/traces/replaced.c").display().to_string();
@@ -260,7 +261,7 @@ fn plugins_come_one_after_the_other_to_one_place() {
     }
 }
 
-/// Also jumps by `longjmp`; what the program prints is what it prints without the pass.
+/// The same with `longjmp`. The output is that of the program without the pass.
 #[test]
 fn exceptions_go_through_all_images() {
     let source = repository().join("testsuite/traces/thrown.cpp").display().to_string();
@@ -297,7 +298,7 @@ fn exceptions_go_through_all_images() {
     }
 }
 
-/// A local name of a function that others may replace is the library's own: whoever calls it knows whom he calls.
+/// A local name of a function that others may replace is the library's own: the callee of such a call is known.
 #[test]
 fn a_local_name_is_the_own_function() {
     let library = source!("traces/images/own_name.c");
@@ -317,7 +318,7 @@ fn a_local_name_is_the_own_function() {
             let program = images.compile(mode, &flags, &["host.c"], "host");
             let found = calls(&images.events(&program, printed));
             let downs = found.iter().filter(|event| **event == "call down").count();
-            // Four of nine by the local name.
+            // Four of nine calls use the local name.
             assert_eq!(downs, 3 * if replaces.is_empty() { 9 } else { 4 }, "{mode}: {found:#?}");
         }
     }

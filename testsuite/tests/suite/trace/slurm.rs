@@ -1,4 +1,4 @@
-//! `pcce trace collect` on a real Slurm, with three nodes on this host (`testsuite/slurm/cluster`), and by GNU
+//! `pcce trace collect` on a real Slurm, with three nodes on this host (`testsuite/slurm/cluster`), and with GNU
 //! parallel.
 
 #![cfg(not(feature = "llvm22"))]
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
 
-/// A program that does the same in each run, and takes as many seconds as it is told.
+/// A program that does the same in each run, and takes as many seconds as its argument says.
 const SLOW: &str = source!("slurm/slow.c");
 
 fn program(folder: &Path) -> PathBuf {
@@ -22,7 +22,7 @@ fn program(folder: &Path) -> PathBuf {
     program
 }
 
-/// The cluster, as long as this lives.
+/// The cluster runs until this is dropped.
 struct Cluster {
     folder: PathBuf,
 }
@@ -36,7 +36,7 @@ impl Cluster {
 
     fn script(&self, what: &str) -> Command {
         let mut script = command(repository().join("testsuite/slurm/cluster"), &[what]);
-        // What it starts stays, and must not keep our pipes.
+        // The daemons keep running, and must not hold the pipes of this process.
         script.stdout(Stdio::null());
         script
     }
@@ -52,7 +52,7 @@ impl Cluster {
         collect
     }
 
-    /// What Slurm says.
+    /// Runs a command of Slurm. Returns its output.
     fn ask(&self, words: &[&str]) -> String {
         run(command(words[0], &words[1..]).env("SLURM_CONF", self.conf())).stdout
     }
@@ -100,7 +100,7 @@ fn a_job_array_collects_a_trace() {
     check(&program, &to);
 }
 
-/// One of three nodes is killed while it runs a part. The command tells of it, and the same command goes on.
+/// One of three nodes is killed while it runs a part. The command reports it, and the same command continues.
 #[test]
 #[ignore = "takes minutes; `make slurm` runs it"]
 fn a_killed_node_is_no_end() {
@@ -136,7 +136,7 @@ fn a_killed_node_is_no_end() {
     }
 }
 
-/// A cancelled task is told of, and the same command runs it again.
+/// A cancelled task is reported, and the same command runs it again.
 #[test]
 #[ignore = "takes minutes; `make slurm` runs it"]
 fn a_cancelled_task_is_run_again() {
@@ -163,7 +163,6 @@ fn a_cancelled_task_is_run_again() {
     check(&program, &to);
 }
 
-/// GNU parallel does the same.
 #[test]
 fn gnu_parallel_collects_a_trace() {
     let folder = work_folder("slurm-parallel");

@@ -1,5 +1,5 @@
-//! Traces of programs that switch stacks by themselves: what each stack has called is told as its own, however often
-//! the thread leaves it and comes back.
+//! Traces of programs that switch stacks by themselves: the calls on each stack are separate, however often the thread
+//! leaves it and comes back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ fn pcce(words: &[&str], program: &Path, trace: &Path, more: &[&str]) -> Output {
     run(command(artifact("pcce"), &[&["trace"], words].concat()).arg(program).arg(trace).args(more))
 }
 
-/// The contexts of all calls of a function, innermost first; boundaries have angle brackets.
+/// The contexts of all calls of a function, innermost first, with boundaries in angle brackets.
 fn contexts(program: &Path, trace: &Path, function: &str) -> Vec<Vec<String>> {
     let found = pcce(&["find", "--format", "json"], program, trace, &[function]).stdout;
     found.lines().map(|line| functions(&serde_json::from_str(line).expect("JSON"))).collect()
@@ -73,7 +73,7 @@ fn each_stack_goes_on_where_it_was_left() {
     }
 }
 
-/// A handler that goes to another stack: what it has interrupted is not known when it comes back, and says so.
+/// A handler switches to another stack: when it comes back, the interrupted code is not known, and the trace says so.
 #[test]
 fn handlers_that_switch_leave_other_stacks_as_they_are() {
     let folder = work_folder("trace_stacks/handlers");
@@ -100,7 +100,7 @@ fn contexts_that_return_again_are_those_of_their_stack() {
     }
 }
 
-/// In verify mode: all that was counted is found, also from the beginnings of chunks.
+/// In verify mode all counted events are found, also from the beginnings of chunks.
 #[test]
 fn all_events_of_all_stacks_are_found() {
     for mode in MODES {
@@ -126,7 +126,8 @@ fn all_events_of_all_stacks_are_found() {
     }
 }
 
-/// Fibers that one thread leaves and another one resumes, and those of code that announces nothing: no false alarm.
+/// Fibers that one thread leaves and another one resumes, and those of code that announces nothing, give no false
+/// alarm.
 #[test]
 fn fibers_of_all_kinds_are_told_or_unknown() {
     for source in ["programs/fibers.c", "programs/fibers_unannounced.c"] {

@@ -34,11 +34,11 @@ fn streams_of_threads_are_whole() {
         },
         [1, 2, 3, 4, 5]
     );
-    // The first chunk is small, so that threads are cheap, and later ones large.
+    // The first chunk is small, so that threads are cheap, and later ones are large.
     let main = &streams[&1];
     assert!(main.len() > 2 && main[0].body.len() < main[1].body.len(), "{}", main.len());
     assert!(main.iter().all(|chunk| chunk.begin == BEGIN_ROOT && chunk.thread == chunk.process));
-    // Each tells where it was created: between the main thread's two parts.
+    // Each thread records where it was created: between the two parts of the main thread.
     for stream in streams.values().skip(1) {
         assert_eq!(stream[0].parent, 1);
         let place = stream[0].parent_position;
@@ -53,7 +53,7 @@ fn streams_of_threads_are_whole() {
         // The pending bits are missing.
         assert!(end == Ok(()) && place & 0xff == 0 || reader.items.len() - reader.at < 9);
     }
-    // One image covers the functions.
+    // One image has all functions.
     let images: Vec<&Chunk> = chunks.iter().filter(|chunk| chunk.kind == KIND_IMAGE).collect();
     assert_eq!(images.len(), 1);
     let body = &images[0].body;
@@ -73,7 +73,7 @@ fn many_threads_share_the_file() {
     let mut seeds: Vec<u64> = streams.values().map(|stream| check_plain(stream, |_| 300)).collect();
     seeds.sort_unstable();
     assert!(seeds.into_iter().eq(2..2002));
-    // What they did not need was given back.
+    // The unused rest was given back.
     assert!(fs::metadata(&file).expect("a file").blocks() * 512 < 2000 * 8192);
 }
 
@@ -85,7 +85,7 @@ fn children_have_streams_of_their_own() {
     let _ = traced(&program, &file, &["forks", "20000"]).expect_success();
     let chunks = read(&file);
     let streams = streams(&chunks);
-    // The child of vfork is in the parent's.
+    // The child of vfork writes into its parent's stream.
     assert_eq!(streams.len(), 4);
     let main = &streams[&1];
     assert_eq!(check_plain(main, |_| 6 * 20_000), 1);
@@ -95,7 +95,7 @@ fn children_have_streams_of_their_own() {
         if begin == BEGIN_FORKED {
             let seed = check_plain(stream, |_| 20_000);
             assert_eq!(stream[0].parent, 1);
-            // Where the parent was when it had played so often.
+            // The parent's position at the fork.
             let place = stream[0].parent_position;
             let mut before = main[..=(place >> 40) as usize].to_vec();
             before.last_mut().expect("a chunk").words.truncate((place >> 8 & 0xffff_ffff) as usize);
@@ -105,7 +105,7 @@ fn children_have_streams_of_their_own() {
             assert_eq!(reader.play(&mut state, functions, (seed - 1) * 20_000), Ok(()));
             reader.expect_end();
         } else {
-            // Not announced to anybody: what was pending is lost, and the first marks may be.
+            // The tracer does not see this end: the pending events are lost, and perhaps the first marks.
             assert_eq!(stream[0].parent, 0);
         }
     }
@@ -154,13 +154,13 @@ fn handlers_have_streams_of_their_own() {
     check_handlers("signals", &["1000000"]);
 }
 
-/// Many handlers, which others interrupt where they begin and end.
+/// Many handlers, which others interrupt at their beginnings and ends.
 #[test]
 fn handlers_are_interrupted_where_they_begin_and_end() {
     check_handlers("interrupted", &["1000000", "50"]);
 }
 
-/// What the program's handlers do, and the million events that they interrupt.
+/// Ways of the program's handlers, and the number of interrupted events.
 fn check_handlers(name: &str, arguments: &[&str]) {
     let work = work_folder(&format!("tracer/{name}"));
     let program = build(&work, "program.c");
@@ -178,12 +178,12 @@ fn check_handlers(name: &str, arguments: &[&str]) {
         let mut before = 0;
         while reader.peek().is_ok() {
             let (_, [number, place]) = reader.special(Special::Handler).expect("a handler");
-            // It may have come while the tracer itself changed to another level.
+            // The signal may have come while the tracer itself changed to another level.
             if number != 0 {
                 assert_eq!(streams[&number][0].level, stream[0].level - 1);
                 assert!(place >= before && place < position(100, 0, 0), "in order");
                 before = place;
-                // It is a place where the stream is.
+                // The stream has this place.
                 let outer = &streams[&number][(place >> 40) as usize];
                 assert!((place >> 8 & 0xffff_ffff) as usize <= outer.words.len() && place & 0xff < 64);
                 known += 1;
@@ -204,12 +204,12 @@ fn check_handlers(name: &str, arguments: &[&str]) {
 fn handlers_that_are_left_by_jumps_leave_the_rest_as_it_is() {
     let work = work_folder("tracer/jumps");
     let program = build(&work, "program.c");
-    // What follows a jump out of the tracer itself is not compared: that may be the first one.
+    // Events after a jump out of the tracer itself are not compared: the first jump may be such a one.
     let jumps = (0..10).map(|_| checked_jumps(&program, &work.join("trace"))).find(|&jumps| jumps > 0);
     assert!(jumps.is_some(), "ten runs");
 }
 
-/// How many jumps out of handlers a run of the program had that were compared.
+/// The number of compared jumps out of handlers.
 fn checked_jumps(program: &Path, file: &Path) -> u64 {
     let output = traced(program, file, &["jumps", "200000"]).expect_success();
     let handled: u64 = output.stdout.trim().parse().expect("a number");
@@ -233,7 +233,7 @@ fn checked_jumps(program: &Path, file: &Path) -> u64 {
             }
             continue;
         }
-        // Where nothing is known of the beginning, the tracer itself was left: what follows is not compared.
+        // If the beginning is not known, the jump left the tracer itself: the rest is not compared.
         if stream[0].begin == BEGIN_MIDDLE {
             continue;
         }
@@ -243,7 +243,7 @@ fn checked_jumps(program: &Path, file: &Path) -> u64 {
         let mut done = 0;
         let mut is_whole = true;
         while is_whole && done < 200_000 {
-            // A part, or the beginning of one that a jump has left.
+            // A part, or the beginning of a part that a jump has left.
             let mut state = states[&done];
             let mut part = 0;
             while part < 100 {
@@ -313,7 +313,7 @@ fn recording_stops_and_starts_and_follows_stacks() {
     check_plain(&streams_of(&file)[&1], |_| 20_000);
 }
 
-/// The cache of entered functions must not give a library's function for that of another one, which was there before.
+/// The cache of entered functions must not confuse functions of two libraries that are loaded at one address.
 #[test]
 fn libraries_that_come_to_the_place_of_others_are_told_apart() {
     let work = work_folder("tracer/reload");
@@ -351,7 +351,7 @@ fn libraries_that_come_to_the_place_of_others_are_told_apart() {
     assert_eq!(names, [one, two, one]);
     let mut reader = Reader::new(&streams(&chunks)[&1]);
     for (loads, place) in (1..).zip(places) {
-        // The first one was there when the chunk began.
+        // The first library was loaded when the chunk began.
         if loads > 1 {
             assert_eq!(reader.special(Special::Loaded), Ok((loads, [0; 2])));
         }
