@@ -30,6 +30,7 @@ pub use self::image::Image;
 use self::image::abi_version;
 use self::notes::{Mapping, Notes, State};
 pub use self::trace::CoreTrace;
+use crate::code::machine::{self, Machine, Relocation};
 use crate::code::tls_offset;
 use crate::program::ELF_MAGIC;
 use crate::report::{Report, Signal, Thread};
@@ -37,6 +38,7 @@ use crate::report::{Report, Signal, Thread};
 /// A core file, with the files of its images.
 pub struct Core {
     path: PathBuf,
+    machine: &'static dyn Machine,
     cache: ReadCache<File>,
     /// Memory: address, size, offset in the file. By ascending address.
     segments: Vec<(u64, u64, u64)>,
@@ -96,15 +98,15 @@ impl Core {
         let mut notes = Notes::default();
         let len = (&cache).len().unwrap_or(0);
         let mut notes_left = len;
+        let machine;
         {
             let cache = &cache;
             if cache.read_bytes_at(0, 4).is_ok_and(|start| start != ELF_MAGIC) || len < 64 {
                 return Err(CoreError::NotACore(path.to_owned()));
             }
             let header = elf::FileHeader64::<LE>::parse(cache).map_err(damaged)?;
-            if header.e_type(LE) != elf::ET_CORE || header.e_machine(LE) != elf::EM_X86_64 {
-                return Err(CoreError::NotACore(path.to_owned()));
-            }
+            let known = machine::of(header.e_machine(LE)).filter(|_| header.e_type(LE) == elf::ET_CORE);
+            machine = known.ok_or_else(|| CoreError::NotACore(path.to_owned()))?;
             for program in header.program_headers(LE, cache).map_err(damaged)? {
                 if program.p_type(LE) == elf::PT_LOAD && program.p_filesz(LE) > 0 {
                     segments.push((program.p_vaddr(LE), program.p_filesz(LE), program.p_offset(LE)));
@@ -120,7 +122,7 @@ impl Core {
                 }
                 let Some(mut list) = program.notes(LE, cache).map_err(damaged)? else { continue };
                 while let Some(note) = list.next().map_err(damaged)? {
-                    notes.read(note.n_type(LE).0, note.name(), note.desc());
+                    notes.read(machine, note.n_type(LE).0, note.name(), note.desc());
                 }
             }
         }
@@ -130,6 +132,7 @@ impl Core {
         }
         let mut core = Self {
             path: path.to_owned(),
+            machine,
             cache,
             segments,
             executable,
@@ -320,7 +323,8 @@ impl Core {
                 let RelocationTarget::Symbol(index) = relocation.target() else { return None };
                 let RelocationFlags::Elf { r_type } = relocation.flags() else { return None };
                 let name = symbols.symbol_by_index(index).ok()?;
-                if r_type != elf::R_X86_64_TPOFF64 || name.name() != Ok(abi::TLS_SYMBOL) {
+                let is_offset = self.machine.relocation(r_type) == Relocation::ThreadOffset;
+                if !is_offset || name.name() != Ok(abi::TLS_SYMBOL) {
                     return None;
                 }
                 let word = self.word(address.wrapping_add(image.bias))?;

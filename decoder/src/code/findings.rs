@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 use pcce_dictionary::code::State;
 
-use super::effects::{Place, below_cfa};
-use super::flow::{Flow, LandingPad, Surroundings};
-use super::function::{Function, ends, is_call, is_padding};
-use super::machine::{RSP, Value};
+use super::effects::Place;
+use super::flow::{Flow, LandingPad};
+use super::function::{Function, Surroundings};
+use super::machine::{Control, Effect, Instruction, Operand, Update};
+use super::state::Value;
 
 /// What the machine code of a function says.
 pub(super) struct Findings {
@@ -76,7 +76,7 @@ pub(super) fn findings(
 
 impl Flow<'_> {
     /// What was found. None if the function ends with another id than it found, or it is too much work.
-    fn findings(mut self, open_thunk: Option<u64>) -> Option<Findings> {
+    fn findings(self, open_thunk: Option<u64>) -> Option<Findings> {
         let function = self.effects.function;
         let count = function.instructions.len();
         let mut states: Vec<Option<State>> = vec![None; count];
@@ -90,26 +90,26 @@ impl Flow<'_> {
         let mut ends_with: BTreeMap<usize, State> = BTreeMap::new();
         let leaders: Vec<usize> = self.leaders.iter().copied().collect();
         for (n, &leader) in leaders.iter().enumerate() {
-            for mut machine in self.entries.get(&leader).cloned().unwrap_or_default() {
+            for mut state in self.entries.get(&leader).cloned().unwrap_or_default() {
                 // Where control may have come from elsewhere since: from `longjmp`.
                 let mut since = leader;
                 let end = leaders.get(n + 1).copied().unwrap_or(count);
-                if !self.effects.image.spend((end - leader) as u64 + machine.size()) {
+                if !self.effects.image.spend((end - leader) as u64 + state.size()) {
                     return None;
                 }
                 for (i, seen) in states.iter_mut().enumerate().take(end).skip(leader) {
-                    let seen = seen.get_or_insert(machine.id);
-                    if *seen != machine.id {
+                    let seen = seen.get_or_insert(state.id);
+                    if *seen != state.id {
                         *seen = State::Unknown;
                     }
                     let instruction = &function.instructions[i];
-                    let leaves = self.effects.leaves(&machine, instruction);
+                    let leaves = self.effects.leaves(&state, instruction);
                     stays &= !leaves
-                        || instruction.flow_control() == FlowControl::Return
-                        || is_thunk(instruction.near_branch_target());
+                        || instruction.control == Control::Return
+                        || instruction.jump_target().is_some_and(is_thunk);
                     if leaves {
-                        let mut end = machine.clone();
-                        if instruction.flow_control() == FlowControl::UnconditionalBranch {
+                        let mut end = state.clone();
+                        if let Control::Jump { .. } = instruction.control {
                             self.effects.call(&mut end, instruction, 0);
                         }
                         let seen = ends_with.entry(i).or_insert(end.id);
@@ -117,43 +117,43 @@ impl Flow<'_> {
                             *seen = State::Unknown;
                         }
                     }
-                    let stack = match machine.registers[RSP] {
+                    let stack = match state.stack_pointer() {
                         Value::Stack(0, at) => Some(at),
                         _ => None,
                     };
-                    if is_call(instruction) {
-                        frame_offset = frame_offset.and(stack.and_then(below_cfa));
+                    if instruction.is_call() {
+                        let below_cfa = stack.and_then(|at| self.effects.below_cfa(at));
+                        frame_offset = frame_offset.and(below_cfa);
                     }
-                    if let Some(position) = self.effects.push(&machine, instruction) {
+                    if let Some(position) = self.effects.push(&state, instruction) {
                         frame_position = frame_position.and(position);
                     }
-                    let exit = match instruction.flow_control() {
-                        FlowControl::Return => matches!(machine.registers[RSP], Value::Stack(..)),
-                        FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
-                            let target = instruction.near_branch_target();
-                            !function.contains(target) && !function.is_end(target)
-                        }
+                    let exit = match instruction.control {
+                        Control::Return => matches!(state.stack_pointer(), Value::Stack(..)),
+                        Control::Jump { target, .. } => function.is_outside(target),
                         _ => false,
                     };
                     // It does not hold together, or the activation goes on elsewhere.
                     if exit && stack != Some(0) {
                         (frame_offset, frame_position) = (Common::Unknown, Common::Unknown);
                     }
-                    let restores = instruction.mnemonic() == Mnemonic::Mov
-                        && instruction.op0_kind() == OpKind::Memory
-                        && instruction.op1_kind() == OpKind::Register
-                        && self.effects.place(&machine, instruction) == Place::Block(0);
-                    let before = machine.id;
-                    self.effects.transfer(&mut machine, instruction);
+                    let restores = match instruction.effect {
+                        Effect::Store { to, update: Update::Set(Operand::Register(_)), .. } => {
+                            self.effects.place(&state, to) == Place::Block(0)
+                        }
+                        _ => false,
+                    };
+                    let before = state.id;
+                    self.effects.transfer(&mut state, instruction);
                     // A function that stores the id which it has already, does not trust how control arrived.
-                    if restores && before == State::Added(0) && machine.id == before {
+                    if restores && before == State::Added(0) && state.id == before {
                         unknown.push(since..=i);
                         since = i + 1;
                     }
-                    if is_call(instruction) {
+                    if instruction.is_call() {
                         since = i + 1;
                     }
-                    if ends(instruction) {
+                    if instruction.ends_block() {
                         break;
                     }
                 }
@@ -165,11 +165,13 @@ impl Flow<'_> {
         // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the middle of
         // the function returns to nobody.
         let missed = |(i, state): (&Instruction, &Option<State>)| {
-            let target = i.near_branch_target();
             let behind = [0, pcce_abi::trace::ENTRY_LEN];
-            let entry = behind.iter().any(|bytes| target == function.start + bytes);
-            let inner = is_call(i) && !entry && function.contains(target);
-            inner || (state.is_none() && !is_padding(i))
+            let is_entry = |callee: u64| behind.iter().any(|bytes| callee == function.start + bytes);
+            let inner = match i.control {
+                Control::Call(Some(callee)) => !is_entry(callee) && function.contains(callee),
+                _ => false,
+            };
+            inner || (state.is_none() && !i.is_padding)
         };
         if function.instructions.iter().zip(&states).any(missed) {
             (frame_offset, frame_position, stays) = (Common::Unknown, Common::Unknown, false);
@@ -187,7 +189,8 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::code::flow::Called;
+    use crate::code::function::Callee;
+    use crate::code::machine::{self, Machine};
 
     /// A program with its block 64 bytes in front of the thread pointer.
     #[derive(Default)]
@@ -199,6 +202,10 @@ mod tests {
         /// What each call leads to.
         outlined: Option<Function>,
         spent: Cell<u64>,
+    }
+
+    fn x86_64() -> &'static dyn Machine {
+        machine::of(object::elf::EM_X86_64).expect("it is known")
     }
 
     const CODE: u64 = 0x1000;
@@ -222,8 +229,8 @@ mod tests {
             &self.taken
         }
 
-        fn called(&self, _: u64) -> Called<'_> {
-            self.outlined.as_ref().map_or(Called::Function, Called::Outlined)
+        fn callee(&self, _: u64) -> Callee<'_> {
+            self.outlined.as_ref().map_or(Callee::Function, Callee::Outlined)
         }
 
         fn spend(&self, steps: u64) -> bool {
@@ -254,11 +261,11 @@ mod tests {
         let huge: &[u8] = b"\x48\xb8\0\0\0\0\0\0\0\x80\x48\x01\xc4"; // mov rax, 1 << 63; add rsp, rax
         let push: &[u8] = b"\x50\xc3"; // push rax; ret
         assert_eq!(found(&[huge, CALL, push]).0, Common::Unknown);
-        assert!(Function::new(&[(u64::MAX, push)]).is_some());
+        assert!(Function::new(x86_64(), &[(u64::MAX, push)]).is_some());
     }
 
     fn found(parts: &[&[u8]]) -> (Common, Common) {
-        let function = Function::new(&[(CODE, &parts.concat())]).expect("it is code");
+        let function = Function::new(x86_64(), &[(CODE, &parts.concat())]).expect("it is code");
         let findings = findings(&function, &Image::default(), &[], None);
         assert_eq!(findings.states.len(), function.instructions.len());
         (findings.frame_offset, findings.frame_position)
@@ -331,7 +338,7 @@ mod tests {
 
     /// The states before a function's instructions.
     fn states(parts: &[&[u8]], image: &Image, pads: &[LandingPad]) -> Vec<State> {
-        let function = Function::new(&[(CODE, &parts.concat())]).expect("it is code");
+        let function = Function::new(x86_64(), &[(CODE, &parts.concat())]).expect("it is code");
         findings(&function, image, pads, None).states
     }
 
@@ -414,7 +421,7 @@ mod tests {
         );
 
         // Outlined code that calls itself, again and again.
-        let code = Function::new(&[(CODE, &[&CALL.repeat(100)[..], b"\xc3"].concat())]);
+        let code = Function::new(x86_64(), &[(CODE, &[&CALL.repeat(100)[..], b"\xc3"].concat())]);
         let outlined = Image { outlined: code, ..Image::default() };
         let found = states(&[CALL, b"\x90", b"\xc3"], &outlined, &[]);
         assert!(found.iter().all(|state| *state == State::Unknown));
@@ -433,6 +440,6 @@ mod tests {
 
     #[test]
     fn functions_that_would_fill_the_memory_are_not_read() {
-        assert!(Function::new(&[(CODE, &vec![0x90; 1 << 22])]).is_none());
+        assert!(Function::new(x86_64(), &[(CODE, &vec![0x90; 1 << 22])]).is_none());
     }
 }

@@ -10,39 +10,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::rc::Rc;
 
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 use pcce_dictionary::code::State;
 
-use super::effects::{Effects, VOLATILE, table_of_addresses};
-use super::function::{Function, ends, is_call, is_direct_jump};
-use super::machine::{Machine, Value};
-
-/// What must be known of the image around a function.
-pub(super) trait Surroundings {
-    /// The bytes of the image from an address on, as far as the file has them.
-    fn bytes(&self, address: u64) -> &[u8];
-    /// The offset of the thread-local block from the thread pointer, where it is a constant.
-    fn tls_offset(&self) -> Option<i64>;
-    /// Whether the word at an address holds that offset at run time; then what is added to it.
-    fn tls_slot(&self, address: u64) -> Option<i64>;
-    /// Addresses in a range that data of the image refers to.
-    fn address_taken(&self, from: u64, to: u64) -> &[u64];
-    /// What begins at the target of a call.
-    fn called(&self, address: u64) -> Called<'_>;
-    /// Takes so many steps, about an instruction each, from those that the image may cost. False if there are none
-    /// left: what is not known by then stays unknown.
-    fn spend(&self, steps: u64) -> bool;
-}
-
-/// What a call or a jump out of the function leads to.
-pub(super) enum Called<'a> {
-    /// It comes back with the id that it found.
-    Function,
-    /// A sequence of instructions of several functions, which the compiler has put there once.
-    Outlined(&'a Function),
-    /// It may do anything to the id.
-    Opaque,
-}
+use super::effects::Effects;
+use super::function::{Function, Surroundings};
+use super::machine::{Control, Instruction, Operand};
+use super::state::{AbstractState, Value};
 
 /// A function's calls that may throw: the addresses of the calls, and where the unwinder goes on.
 #[derive(Clone, Copy)]
@@ -53,22 +26,21 @@ pub(super) struct LandingPad {
 }
 
 /// More different ids at one place are not followed.
-const MAX_MACHINES: usize = 16;
+const MOST_STATES: usize = 16;
 
 /// Entries of a jump table that are read. Compilers make none that is larger.
 const MOST_ENTRIES: u64 = 1 << 16;
 
-/// What the machines at a function's leaders may take, in units of [`Machine::size`]: a quarter of a gigabyte.
+/// Bound on the states at a function's leaders, in units of [`AbstractState::size`]: a quarter of a gigabyte.
 const MOST_HELD: u64 = 1 << 22;
 
-/// The machines at a function's leaders: the instructions to which control comes in another way than from the one in
-/// front.
+/// The states at a function's leaders: the first instructions of its basic blocks.
 pub(super) struct Flow<'a> {
     pub(super) effects: Effects<'a>,
     pub(super) leaders: BTreeSet<usize>,
-    /// The machines at the leaders that were reached, each with another id: where compilers merge the ends of two
+    /// The states at the leaders that were reached, each with another id: where compilers merge the ends of two
     /// paths, the constant that is added next makes them equal again.
-    pub(super) entries: BTreeMap<usize, Vec<Machine>>,
+    pub(super) entries: BTreeMap<usize, Vec<AbstractState>>,
     /// By address, without overlaps.
     pads: Vec<LandingPad>,
     /// Addresses of landing pads.
@@ -77,10 +49,10 @@ pub(super) struct Flow<'a> {
     starts: BTreeSet<u64>,
     /// Targets in the jump tables that were read, by the table's address and the size of its entries.
     tables: HashMap<(u64, usize), Rc<[usize]>>,
-    /// Leaders whose machine has changed.
+    /// Leaders whose states have changed.
     work: BTreeSet<usize>,
-    /// The machine behind calls in front of leaders.
-    behind_calls: BTreeMap<usize, Machine>,
+    /// The states behind calls in front of leaders.
+    behind_calls: BTreeMap<usize, AbstractState>,
     /// Leaders that nothing else was seen to reach.
     only_behind_calls: BTreeSet<usize>,
     held: u64,
@@ -99,24 +71,21 @@ impl<'a> Flow<'a> {
         let mut leaders: BTreeSet<usize> =
             function.parts.iter().filter_map(|part| function.index_of(part.start)).collect();
         for (i, instruction) in instructions.iter().enumerate() {
-            match instruction.flow_control() {
-                FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
-                    if function.contains(instruction.near_branch_target()) {
+            match instruction.control {
+                Control::Jump { target, .. } => {
+                    if function.contains(target) {
                         // A jump into the middle of an instruction: this is no code of a compiler.
-                        leaders.insert(function.index_of(instruction.near_branch_target())?);
+                        leaders.insert(function.index_of(target)?);
                     }
                     leaders.insert(i + 1);
                 }
-                FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => {}
+                Control::Next | Control::Call(_) | Control::SystemCall => {}
                 _ => _ = leaders.insert(i + 1),
             }
         }
-        let named = |i: &Instruction| {
-            (i.mnemonic() == Mnemonic::Lea && i.is_ip_rel_memory_operand()).then(|| i.ip_rel_memory_address())
-        };
         let mut taken: Vec<usize> = (function.parts.iter())
             .flat_map(|part| image.address_taken(part.start, part.end).iter().copied())
-            .chain(instructions.iter().filter_map(named).filter(|&address| function.contains(address)))
+            .chain(function.addresses.iter().copied().filter(|&address| function.contains(address)))
             .filter(|&address| address != function.start)
             .filter_map(|address| function.index_of(address))
             .collect();
@@ -126,11 +95,7 @@ impl<'a> Flow<'a> {
         leaders.extend(pads.iter().filter_map(|pad| function.index_of(pad.pad)));
         leaders.remove(&instructions.len());
         // Tables follow one another: each ends where the next one begins.
-        let starts = instructions.iter().filter_map(|i| match table_of_addresses(i) {
-            Value::Address(table) => Some(table),
-            _ => named(i),
-        });
-        let starts = starts.collect();
+        let starts = function.tables.iter().chain(&function.addresses).copied().collect();
         let mut flow = Self {
             effects: Effects::new(function, image, taken),
             leaders,
@@ -152,15 +117,15 @@ impl<'a> Flow<'a> {
     fn run(&mut self) {
         let function = self.effects.function;
         let Some(entry) = function.index_of(function.start) else { return };
-        self.flow_to(entry, &Machine::entry());
+        self.flow_to(entry, &AbstractState::entry(self.effects.registers.stack_pointer));
         self.spread();
         // A call in front of a leader may be one that never returns. So what flows out of such calls counts only where
         // nothing else arrives.
-        while let Some((leader, machine)) = self.behind_calls.pop_first() {
-            self.held -= machine.size();
+        while let Some((leader, state)) = self.behind_calls.pop_first() {
+            self.held -= state.size();
             if !self.entries.contains_key(&leader) {
                 self.only_behind_calls.insert(leader);
-                self.flow_to(leader, &machine);
+                self.flow_to(leader, &state);
                 self.spread();
             }
         }
@@ -173,53 +138,52 @@ impl<'a> Flow<'a> {
 
     fn spread(&mut self) {
         while let Some(leader) = self.work.pop_first() {
-            for machine in self.entries[&leader].clone() {
+            for state in self.entries[&leader].clone() {
                 if leader != self.anywhere() {
-                    self.spread_from(leader, machine);
+                    self.spread_from(leader, state);
                     continue;
                 }
                 for i in 0..self.effects.taken.len() {
-                    self.flow_to(self.effects.taken[i], &machine);
+                    self.flow_to(self.effects.taken[i], &state);
                 }
             }
         }
     }
 
-    fn spread_from(&mut self, leader: usize, mut machine: Machine) {
+    fn spread_from(&mut self, leader: usize, mut state: AbstractState) {
         let function = self.effects.function;
         let end = self.leaders.range(leader + 1..).next().copied();
         let end = end.unwrap_or(function.instructions.len());
-        if !self.spend((end - leader) as u64 + machine.size()) {
+        if !self.spend((end - leader) as u64 + state.size()) {
             return;
         }
         for i in leader..end {
             let instruction = &function.instructions[i];
-            if is_call(instruction) {
-                self.flow_to_pad(&machine, instruction);
+            match instruction.control {
+                Control::Call(_) => self.flow_to_pad(&state, instruction.address),
+                Control::Jump { target, .. } if function.contains(target) => {
+                    let target = function.index_of(target);
+                    self.flow_to(target.expect("looked up before"), &state);
+                }
+                Control::IndirectJump(target) => self.indirect(instruction, target, &state),
+                _ => {}
             }
-            if is_direct_jump(instruction) && function.contains(instruction.near_branch_target()) {
-                let target = function.index_of(instruction.near_branch_target());
-                self.flow_to(target.expect("looked up before"), &machine);
-            }
-            if instruction.flow_control() == FlowControl::IndirectBranch {
-                self.indirect(instruction, &machine);
-            }
-            self.effects.transfer(&mut machine, instruction);
-            if ends(instruction) {
+            self.effects.transfer(&mut state, instruction);
+            if instruction.ends_block() {
                 break;
             }
-            let follows = |next: &Instruction| next.ip() == instruction.next_ip();
+            let follows = |next: &Instruction| next.address == instruction.next();
             if i + 1 == end && function.instructions.get(end).is_some_and(follows) {
-                if !is_call(instruction) || self.only_behind_calls.contains(&end) {
-                    self.flow_to(end, &machine);
-                } else if !self.pad_addresses.contains(&instruction.next_ip()) {
-                    self.flow_behind_call(end, machine.clone());
+                if !instruction.is_call() || self.only_behind_calls.contains(&end) {
+                    self.flow_to(end, &state);
+                } else if !self.pad_addresses.contains(&instruction.next()) {
+                    self.flow_behind_call(end, state.clone());
                 }
             }
         }
     }
 
-    /// Counts work. False when the function is too much of it.
+    /// Counts work. Returns false if the function is too much work.
     fn spend(&mut self, steps: u64) -> bool {
         self.broken |= self.held > MOST_HELD || !self.effects.image.spend(steps);
         if self.broken {
@@ -229,22 +193,22 @@ impl<'a> Flow<'a> {
         !self.broken
     }
 
-    fn flow_to(&mut self, leader: usize, machine: &Machine) {
-        if !self.spend(machine.size()) {
+    fn flow_to(&mut self, leader: usize, state: &AbstractState) {
+        if !self.spend(state.size()) {
             return;
         }
         let known = self.entries.entry(leader).or_default();
-        let changed = match known.iter_mut().find(|m| m.id == machine.id || m.id == State::Unknown) {
-            Some(known) => known.join(machine),
+        let changed = match known.iter_mut().find(|m| m.id == state.id || m.id == State::Unknown) {
+            Some(known) => known.join(state),
             None => {
-                self.held += machine.size();
+                self.held += state.size();
                 // Most leaders have one.
                 known.reserve_exact(1);
-                known.push(machine.clone());
+                known.push(state.clone());
                 true
             }
         };
-        if known.len() > MAX_MACHINES {
+        if known.len() > MOST_STATES {
             let mut one = known.swap_remove(0);
             for other in known.drain(..) {
                 self.held = self.held.saturating_sub(other.size());
@@ -258,48 +222,40 @@ impl<'a> Flow<'a> {
         }
     }
 
-    fn flow_behind_call(&mut self, leader: usize, machine: Machine) {
-        self.held += machine.size();
-        if let Some(before) = self.behind_calls.insert(leader, machine) {
+    fn flow_behind_call(&mut self, leader: usize, state: AbstractState) {
+        self.held += state.size();
+        if let Some(before) = self.behind_calls.insert(leader, state) {
             self.held -= before.size();
         }
     }
 
     /// The unwinder may continue at a landing pad, with the registers that functions preserve.
-    fn flow_to_pad(&mut self, machine: &Machine, call: &Instruction) {
-        let after = self.pads.partition_point(|pad| pad.from <= call.ip());
-        let pad = self.pads[..after].last().filter(|pad| call.ip() < pad.to);
+    fn flow_to_pad(&mut self, state: &AbstractState, call: u64) {
+        let after = self.pads.partition_point(|pad| pad.from <= call);
+        let pad = self.pads[..after].last().filter(|pad| call < pad.to);
         if let Some(index) = pad.and_then(|pad| self.effects.function.index_of(pad.pad)) {
-            let mut machine = machine.clone();
-            machine.forget(&VOLATILE);
-            machine.id = State::Unknown;
-            self.flow_to(index, &machine);
+            let mut state = state.clone();
+            state.forget(self.effects.registers.volatile);
+            state.id = State::Unknown;
+            self.flow_to(index, &state);
         }
     }
 
     /// A jump through a register or a word of memory.
-    fn indirect(&mut self, jump: &Instruction, machine: &Machine) {
-        let known = match jump.op0_kind() {
-            OpKind::Register => machine.get(jump.op0_register()),
-            // One that was spilled.
-            _ => match self.effects.operand(machine, jump, 0) {
-                Value::Nothing => table_of_addresses(jump),
-                spilled => spilled,
-            },
-        };
-        let targets = match known {
+    fn indirect(&mut self, jump: &Instruction, target: Operand, state: &AbstractState) {
+        let targets = match self.effects.operand(state, target) {
             Value::Target(table) => self.table(table, 4),
             Value::Address(table) => self.table(table, 8),
             _ => Rc::default(),
         };
         if targets.is_empty() {
-            self.broken |= self.effects.taken.is_empty() && !self.effects.leaves(machine, jump);
+            self.broken |= self.effects.taken.is_empty() && !self.effects.leaves(state, jump);
             if !self.effects.taken.is_empty() {
-                self.flow_to(self.anywhere(), machine);
+                self.flow_to(self.anywhere(), state);
             }
         }
         for &target in &*targets {
-            self.flow_to(target, machine);
+            self.flow_to(target, state);
         }
     }
 

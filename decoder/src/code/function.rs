@@ -1,141 +1,129 @@
-//! The instructions of a function, decoded.
+//! The instructions of a function, and what must be known of the image around it.
 
 use std::ops::Range;
 
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
-
-use super::flow::Surroundings;
+use super::machine::{Control, Decoded, Instruction, Machine, Memory, Operand};
 
 /// Functions with more bytes are not followed: their instructions would fill the memory.
 const MOST_BYTES: usize = 1 << 21;
 
 /// The instructions of a function.
 pub(super) struct Function {
+    pub(super) machine: &'static dyn Machine,
     pub(super) start: u64,
     /// Where its parts are, by ascending address.
     pub(super) parts: Vec<Range<u64>>,
     /// By ascending address.
     pub(super) instructions: Vec<Instruction>,
+    /// Addresses in the image that instructions make.
+    pub(super) addresses: Vec<u64>,
+    /// Tables of addresses that instructions read.
+    pub(super) tables: Vec<u64>,
 }
 
 impl Function {
-    /// Decodes the function from its parts, first of all the one that begins it: addresses and bytes. None if these are
-    /// no code, or too much of it.
-    pub(super) fn new(parts: &[(u64, &[u8])]) -> Option<Self> {
+    /// Decodes a function from the addresses and bytes of its parts; the first part is the one that begins it. None if
+    /// they are no code, or too much of it.
+    pub(super) fn new(machine: &'static dyn Machine, parts: &[(u64, &[u8])]) -> Option<Self> {
         let bytes = parts.iter().map(|part| part.1.len()).sum::<usize>();
         if bytes > MOST_BYTES {
             return None;
         }
-        let mut instructions = Vec::with_capacity(bytes / 4);
+        let mut code = Decoded { instructions: Vec::with_capacity(bytes / 4), ..Decoded::default() };
         for (start, bytes) in parts {
-            let mut decoder = Decoder::with_ip(64, bytes, *start, DecoderOptions::NONE);
-            while decoder.can_decode() {
-                let instruction = decoder.decode();
-                if instruction.is_invalid() {
-                    return None;
-                }
-                instructions.push(instruction);
+            if !machine.decode(*start, bytes, &mut code) {
+                return None;
             }
         }
-        instructions.sort_unstable_by_key(Instruction::ip);
+        let Decoded { mut instructions, addresses, tables } = code;
+        instructions.sort_unstable_by_key(|instruction| instruction.address);
         let start = parts.first()?.0;
         let parts = parts.iter().map(|(start, bytes)| *start..start.saturating_add(bytes.len() as u64));
         let mut parts: Vec<_> = parts.collect();
         parts.sort_unstable_by_key(|part| part.start);
-        Some(Self { start, parts, instructions })
+        Some(Self { machine, start, parts, instructions, addresses, tables })
     }
 
-    /// Targets of jumps out of the function, where the jump says it.
+    /// The targets of direct jumps out of the function.
     pub(super) fn exits(&self) -> impl Iterator<Item = u64> {
-        self.jumps().filter(|&target| !self.contains(target) && !self.is_end(target))
+        self.jumps().filter(|&target| self.is_outside(target))
     }
 
-    /// Targets of jumps, where the jump says it.
+    /// The targets of direct jumps.
     pub(super) fn jumps(&self) -> impl Iterator<Item = u64> {
-        let jumps = self.instructions.iter().filter(|i| is_direct_jump(i));
-        jumps.map(Instruction::near_branch_target)
+        self.instructions.iter().filter_map(Instruction::jump_target)
     }
 
-    /// The address behind the last instruction, if that one is followed by the next one there.
+    /// The address behind the last instruction, if control falls through to it.
     pub(super) fn falls_through_to(&self) -> Option<u64> {
-        let last = self.instructions.last().filter(|i| !ends(i) && !is_call(i) && !is_padding(i));
-        last.map(Instruction::next_ip)
+        let last = self.instructions.last().filter(|i| !i.ends_block() && !i.is_call() && !i.is_padding);
+        last.map(Instruction::next)
     }
 
-    /// Addresses of the instructions.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = u64> {
-        self.instructions.iter().map(Instruction::ip)
-    }
-
-    /// Calls: the address behind the call, and what is called, where the call says it.
+    /// The calls: the return address, and the callee where the call is direct.
     pub(super) fn calls(&self) -> impl Iterator<Item = (u64, Option<u64>)> {
-        let direct = |i: &Instruction| i.op0_kind() == OpKind::NearBranch64;
-        let calls = self.instructions.iter().filter(|i| is_call(i));
-        calls.map(move |i| (i.next_ip(), direct(i).then(|| i.near_branch_target())))
+        self.instructions.iter().filter_map(|i| match i.control {
+            Control::Call(callee) => Some((i.next(), callee)),
+            _ => None,
+        })
     }
 
-    /// The word through which the function's first jump goes, where it is at a fixed address.
+    /// The word at a fixed address through which the function's first indirect jump goes.
     pub(super) fn jumps_through(&self) -> Option<u64> {
-        let jump = self.instructions.iter().find(|i| i.flow_control() == FlowControl::IndirectBranch)?;
-        jump.is_ip_rel_memory_operand().then(|| jump.ip_rel_memory_address())
+        self.instructions.iter().find_map(|i| match i.control {
+            Control::IndirectJump(Operand::Load(Memory::Image(word))) => Some(Some(word)),
+            Control::IndirectJump(_) => Some(None),
+            _ => None,
+        })?
     }
 
-    /// Which instruction begins at an address.
+    /// The index of the instruction that begins at an address.
     pub(super) fn index_of(&self, address: u64) -> Option<usize> {
-        self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
+        self.instructions.binary_search_by_key(&address, |i| i.address).ok()
     }
 
-    /// Whether an address is in one of the parts.
+    /// Returns whether an address is in one of the parts.
     pub(super) fn contains(&self, address: u64) -> bool {
         let after = self.parts.partition_point(|part| part.start <= address);
         self.parts[..after].last().is_some_and(|part| address < part.end)
     }
 
-    /// Whether a part ends at an address, and nothing of the function follows.
+    /// Returns whether a part ends at an address, and nothing of the function follows.
     pub(super) fn is_end(&self, address: u64) -> bool {
         let after = self.parts.partition_point(|part| part.start < address);
         self.parts[..after].last().is_some_and(|part| part.end == address) && !self.contains(address)
     }
-}
 
-/// Whether an instruction of some code names the thread-local block: an estimate that looks at single instructions.
-pub(super) fn names_block(start: u64, bytes: &[u8], image: &dyn Surroundings) -> bool {
-    let mut named = false;
-    for i in &mut Decoder::with_ip(64, bytes, start, DecoderOptions::NONE) {
-        if i.is_invalid() {
-            return false;
-        }
-        let alone = i.memory_base() == Register::None && i.memory_index() == Register::None;
-        named |= if i.memory_segment() == Register::FS && alone {
-            image.tls_offset() == Some(i.memory_displacement64() as i64)
-        } else {
-            i.mnemonic() == Mnemonic::Mov
-                && i.is_ip_rel_memory_operand()
-                && image.tls_slot(i.ip_rel_memory_address()).is_some()
-        };
+    /// Returns whether a jump to an address leaves the function. Behind a call that never returns, a jump may go to
+    /// where the function has no more code.
+    pub(super) fn is_outside(&self, address: u64) -> bool {
+        !self.contains(address) && !self.is_end(address)
     }
-    named
 }
 
-pub(super) fn is_call(instruction: &Instruction) -> bool {
-    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
-        && instruction.mnemonic() == Mnemonic::Call
+/// What must be known of the image around a function.
+pub(super) trait Surroundings {
+    /// The bytes of the image from an address on, as far as the file has them.
+    fn bytes(&self, address: u64) -> &[u8];
+    /// The offset of the thread-local block from the thread pointer, where it is a constant.
+    fn tls_offset(&self) -> Option<i64>;
+    /// If the word at an address holds that offset at run time: the constant that is added to it.
+    fn tls_slot(&self, address: u64) -> Option<i64>;
+    /// Addresses between `from` and `to` to which data of the image refers.
+    fn address_taken(&self, from: u64, to: u64) -> &[u64];
+    /// What begins at the target of a call.
+    fn callee(&self, address: u64) -> Callee<'_>;
+    /// Takes steps, about an instruction each, from those that the image may cost. Returns false if there are none left:
+    /// what is not known by then stays unknown.
+    fn spend(&self, steps: u64) -> bool;
 }
 
-pub(super) fn is_direct_jump(instruction: &Instruction) -> bool {
-    matches!(instruction.flow_control(), FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch)
-}
-
-/// Whether an instruction does nothing, or ends the program.
-pub(super) fn is_padding(instruction: &Instruction) -> bool {
-    matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2)
-}
-
-/// Whether the next instruction is not reached from this one.
-pub(super) fn ends(instruction: &Instruction) -> bool {
-    match instruction.flow_control() {
-        FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => true,
-        FlowControl::Exception => instruction.mnemonic() == Mnemonic::Ud2,
-        _ => false,
-    }
+/// The target of a call, or of a jump out of the function.
+pub(super) enum Callee<'a> {
+    /// It returns with the id that it found.
+    Function,
+    /// A sequence of instructions that LLVM's machine outliner took out of several functions.
+    Outlined(&'a Function),
+    /// It may do anything to the id.
+    Opaque,
 }

@@ -10,8 +10,8 @@ use object::{
     SymbolKind,
 };
 
-use super::flow::{Called, Surroundings};
-use super::function::{Function, names_block};
+use super::function::{Callee, Function, Surroundings};
+use super::machine::{self, Machine, Relocation, ThreadReference, ThreadSegment};
 use super::ranges::Range;
 use crate::names;
 
@@ -29,6 +29,7 @@ const STEPS_A_BYTE: u64 = 16;
 /// The linked file as the data flow sees it.
 pub(super) struct Image<'f> {
     file: &'f object::File<'f>,
+    pub(super) machine: &'static dyn Machine,
     /// Loaded sections with content: address, bytes.
     sections: Vec<(u64, &'f [u8])>,
     offset: Option<i64>,
@@ -49,7 +50,8 @@ pub(super) struct Image<'f> {
 }
 
 impl<'f> Image<'f> {
-    pub(super) fn new(file: &'f object::File<'f>, offset: Option<i64>) -> Self {
+    /// None if the file is of a machine that is not known.
+    pub(super) fn new(file: &'f object::File<'f>, offset: Option<i64>) -> Option<Self> {
         let mut sections: Vec<(u64, &[u8])> = file
             .sections()
             .filter(|s| !matches!(s.kind(), SectionKind::Debug | SectionKind::Metadata) && s.address() != 0)
@@ -64,6 +66,7 @@ impl<'f> Image<'f> {
         stubs.sort_unstable_by_key(|stubs| stubs.start);
         let mut image = Self {
             file,
+            machine: machine::of_file(file)?,
             sections,
             offset,
             slots: HashMap::new(),
@@ -82,7 +85,7 @@ impl<'f> Image<'f> {
         image.taken.dedup();
         let bytes = image.sections.iter().map(|section| section.1.len() as u64).sum::<u64>();
         image.steps = Cell::new(STEPS.saturating_add(bytes.saturating_mul(STEPS_A_BYTE)));
-        image
+        Some(image)
     }
 
     /// The bytes of a range, as far as the file has them.
@@ -100,11 +103,25 @@ impl<'f> Image<'f> {
     /// Whether a range that is not in the dictionary names the thread's block, and is none of the runtime's.
     pub(super) fn changes_id(&self, range: &Range, name: &str) -> bool {
         let bytes = self.code(range);
-        let may = bytes.contains(&0x64) || !self.slots.is_empty();
-        let runtime =
+        if !self.machine.may_address_thread(bytes) && self.slots.is_empty() {
+            return false;
+        }
+        let is_block = |reference: ThreadReference| match reference {
+            ThreadReference::Offset(offset) => self.offset == Some(offset),
+            ThreadReference::Word(address) => self.tls_slot(address).is_some(),
+        };
+        let references = self.machine.thread_references(range.start, bytes).unwrap_or_default();
+        if !references.into_iter().any(is_block) {
+            return false;
+        }
+        let is_runtime =
             |name: String| ["pcce_", "__pcce_", "<pcce_runtime"].iter().any(|p| name.starts_with(p));
-        let runtimes = || name.len() < LONGEST_OWN && runtime(names::demangle(name));
-        may && names_block(range.start, bytes, self) && !runtimes()
+        !(name.len() < LONGEST_OWN && is_runtime(names::demangle(name)))
+    }
+
+    /// Decodes the code of a range.
+    pub(super) fn function(&self, range: &Range) -> Option<Function> {
+        Function::new(self.machine, &[(range.start, self.code(range))])
     }
 
     fn read_relocations(&mut self) {
@@ -117,17 +134,17 @@ impl<'f> Image<'f> {
                 }
                 _ => None,
             };
-            match r_type {
-                elf::R_X86_64_TPOFF64 if name == Some(BLOCK) => {
+            match self.machine.relocation(r_type) {
+                Relocation::ThreadOffset if name == Some(BLOCK) => {
                     self.slots.insert(address, relocation.addend());
                 }
-                elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_GLOB_DAT => {
+                Relocation::Import => {
                     if let Some(name) = name {
                         self.imports.insert(address, name);
                     }
                 }
-                elf::R_X86_64_RELATIVE => self.taken.push(relocation.addend() as u64),
-                _ => {}
+                Relocation::Relative => self.taken.push(relocation.addend() as u64),
+                Relocation::ThreadOffset | Relocation::Other => {}
             }
         }
     }
@@ -163,11 +180,11 @@ impl Surroundings for Image<'_> {
         self.offset
     }
 
-    fn called(&self, address: u64) -> Called<'_> {
+    fn callee(&self, address: u64) -> Callee<'_> {
         match self.outlined.get(&address) {
-            Some(code) => Called::Outlined(code),
-            None if self.opaque.contains(&address) => Called::Opaque,
-            None => Called::Function,
+            Some(code) => Callee::Outlined(code),
+            None if self.opaque.contains(&address) => Callee::Opaque,
+            None => Callee::Function,
         }
     }
 
@@ -233,7 +250,7 @@ pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
     tls_offset_of(file, BLOCK)
 }
 
-/// The same of a variable: a program's thread-local storage ends at the thread pointer (System V psABI).
+/// The same of any thread-local variable.
 pub fn tls_offset_of(file: &object::File<'_>, name: &str) -> Option<i64> {
     let symbol = file
         .symbols()
@@ -242,10 +259,13 @@ pub fn tls_offset_of(file: &object::File<'_>, name: &str) -> Option<i64> {
     let object::File::Elf64(elf_file) = file else { return None };
     let endian = elf_file.endian();
     let segment = elf_file.elf_program_headers().iter().find(|h| h.p_type.get(endian) == elf::PT_TLS)?;
-    let (size, align) = (segment.p_memsz.get(endian), segment.p_align.get(endian).max(1));
-    let end = segment.p_vaddr.get(endian).checked_add(size)?.checked_next_multiple_of(align)?;
-    let start = segment.p_vaddr.get(endian);
-    Some((symbol.address() as i64).wrapping_sub((end - start) as i64))
+    let segment = ThreadSegment {
+        start: segment.p_vaddr.get(endian),
+        size: segment.p_memsz.get(endian),
+        align: segment.p_align.get(endian).max(1),
+    };
+    let start = machine::of_file(file)?.thread_storage(&segment)?;
+    Some(start.wrapping_add(symbol.address() as i64))
 }
 
 /// The linker's stubs for calls of other images' functions: address, length, name.
@@ -256,11 +276,10 @@ pub(super) fn stubs<'f>(image: &Image<'f>) -> BTreeMap<u64, (u64, &'f str)> {
         if !matches!(name, ".plt" | ".plt.sec" | ".plt.got") {
             continue;
         }
-        // GNU ld's for functions whose address is taken, too, are one jump, unless each begins with `endbr64`.
-        let size = if name == ".plt.got" && data.starts_with(&[0xff, 0x25]) { 8 } else { 16 };
+        let size = image.machine.stub_size(name, data);
         for (number, bytes) in data.chunks(size).enumerate() {
             let start = section.address().wrapping_add((number * size) as u64);
-            let slot = Function::new(&[(start, bytes)]).and_then(|f| f.jumps_through());
+            let slot = Function::new(image.machine, &[(start, bytes)]).and_then(|f| f.jumps_through());
             if let Some(name) = slot.and_then(|slot| image.imports.get(&slot)) {
                 stubs.insert(start, (bytes.len() as u64, *name));
             }

@@ -9,9 +9,10 @@ mod function;
 mod image;
 mod inlined;
 mod lines;
-mod machine;
+pub(crate) mod machine;
 mod parts;
 mod ranges;
+mod state;
 pub(crate) mod table;
 mod unwind;
 
@@ -23,13 +24,14 @@ use pcce_abi::trace;
 use pcce_dictionary::Module;
 use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 
-use self::flow::{LandingPad, Surroundings};
-use self::function::Function;
+use self::flow::LandingPad;
+use self::function::{Function, Surroundings};
 pub(crate) use self::image::names_are_bounded;
 use self::image::{Image, stored, stubs};
 pub use self::image::{tls_offset, tls_offset_of};
 pub(crate) use self::inlined::inlined_into;
 use self::lines::Lines;
+use self::machine::Control;
 use self::ranges::{Range, ranges, roles};
 use self::unwind::unwind_tables;
 
@@ -46,7 +48,7 @@ pub(crate) fn build(
     if !names_are_bounded(file) || !names_are_bounded(loaded) {
         return Code::default();
     }
-    let mut image = Image::new(loaded, tls_offset(file));
+    let Some(mut image) = Image::new(loaded, tls_offset(file)) else { return Code::default() };
     let unwind = unwind_tables(loaded);
     let mut ranges = ranges(file, &unwind, roles(modules, addresses), stubs(&image));
     let mut parts = parts::find(&mut ranges, file, &image);
@@ -54,7 +56,7 @@ pub(crate) fn build(
     for range in ranges.iter_mut().filter(|r| r.role == Role::Plain) {
         if range.symbol.is_some_and(parts::is_outlined) {
             range.role = Role::Opaque;
-            if let Some(code) = Function::new(&[(range.start, image.code(range))]) {
+            if let Some(code) = image.function(range) {
                 image.outlined.insert(range.start, code);
             }
         } else if image.changes_id(range, name_at[&range.start].0) {
@@ -78,7 +80,7 @@ pub(crate) fn build(
         let parts: Vec<&Range<'_>> =
             std::iter::once(range).chain(parts.iter().map(|&part| &ranges[part])).collect();
         let code: Vec<_> = parts.iter().map(|part| (part.start, image.code(part))).collect();
-        let Some(function) = Function::new(&code) else { continue };
+        let Some(function) = Function::new(image.machine, &code) else { continue };
         elsewhere.extend(
             function.exits().filter(|target| name_at.get(target).is_none_or(|name| name.0.is_empty())),
         );
@@ -100,7 +102,7 @@ pub(crate) fn build(
             continue;
         }
         let bytes = image.bytes(start);
-        let code = Function::new(&[(start, bytes.get(..len as usize).unwrap_or_default())]);
+        let code = Function::new(image.machine, &[(start, bytes.get(..len as usize).unwrap_or_default())]);
         for next in code.iter().flat_map(Function::exits) {
             if name_at.get(&next).is_none_or(|name| name.0.is_empty()) && known.insert(next) {
                 elsewhere.insert(next);
@@ -127,10 +129,11 @@ fn behind_entries<'a>(
     let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
     let enter = file.symbols().find(enter).map(|s| s.address());
     let begins = |range: &&Range<'_>| {
-        let [0xe8, distance @ ..] = image.bytes(range.start).first_chunk::<5>()? else { return None };
         let behind = range.start.checked_add(trace::ENTRY_LEN)?;
-        let called = behind.wrapping_add_signed(i32::from_le_bytes(*distance).into());
-        (Some(called) == enter).then_some((behind, name_at[&range.start]))
+        let call = image.bytes(range.start).get(..trace::ENTRY_LEN as usize)?;
+        let call = image.machine.instruction(range.start, call)?;
+        let enters = call.next() == behind && call.control == Control::Call(enter);
+        (enters && enter.is_some()).then_some((behind, name_at[&range.start]))
     };
     ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..))).filter_map(|r| begins(&r)).collect()
 }
@@ -190,7 +193,7 @@ impl Table {
             row.frame_position = findings.frame_position.known();
             row.stays = findings.stays;
         }
-        for (address, state) in function.addresses().zip(findings.states) {
+        for (address, state) in function.instructions.iter().map(|i| i.address).zip(findings.states) {
             let place = self.lines.at(address, &mut self.names);
             let Some(row) = self.row(address) else { continue };
             let offset = (address - row.start) as u32;

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use object::{Object, ObjectSymbol, SymbolKind};
 use pcce_dictionary::code::Role;
 
-use super::function::Function;
 use super::image::Image;
 use super::ranges::Range;
 
@@ -106,7 +105,7 @@ fn by_jumps(
     let mut groups: Vec<usize> = (0..all.len()).collect();
     for from in 0..all.len() {
         let range = &ranges[all[from]];
-        let Some(code) = Function::new(&[(range.start, image.code(range))]) else { continue };
+        let Some(code) = image.function(range) else { continue };
         for to in code.jumps().chain(code.falls_through_to()).filter_map(at) {
             let (from, to) = (root(&mut groups, from), root(&mut groups, to));
             groups[from.max(to)] = from.min(to);

@@ -3,38 +3,13 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use pcce_abi::machine::x86_64::X86_64;
-use pcce_abi::unwind::Registers;
-
+use crate::code::machine::{Machine, NoteRegisters};
 use crate::report::Signal;
 
 /// A thread's registers.
 pub(super) struct State {
     pub(super) number: i32,
-    /// In the order of `NT_PRSTATUS` (`struct user_regs_struct`).
-    registers: [u64; 27],
-}
-
-impl State {
-    /// The registers in the order of the unwind tables.
-    pub(super) fn unwinding(&self) -> Registers<X86_64> {
-        const ORDER: [usize; 17] = [10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16];
-        Registers::all(ORDER.map(|i| self.registers[i]))
-    }
-
-    pub(super) fn sp(&self) -> u64 {
-        self.registers[19]
-    }
-
-    /// The instruction that was to be executed.
-    pub(super) fn pc(&self) -> u64 {
-        self.registers[16]
-    }
-
-    /// The thread pointer.
-    pub(super) fn fs_base(&self) -> u64 {
-        self.registers[21]
-    }
+    pub(super) registers: NoteRegisters,
 }
 
 /// A part of a file in memory.
@@ -58,7 +33,7 @@ pub(super) struct Notes {
 
 impl Notes {
     /// Takes in a note.
-    pub(super) fn read(&mut self, kind: u32, name: &[u8], content: &[u8]) {
+    pub(super) fn read(&mut self, machine: &dyn Machine, kind: u32, name: &[u8], content: &[u8]) {
         const NT_PRSTATUS: u32 = 1;
         const NT_PRPSINFO: u32 = 3;
         const NT_AUXV: u32 = 6;
@@ -73,11 +48,9 @@ impl Notes {
         };
         let int = |at: usize| Some(i32::from_le_bytes(*content.get(at..)?.first_chunk()?));
         match kind {
-            // `struct elf_prstatus`: signal at 12, thread at 32, registers from 112 on.
+            // `struct elf_prstatus`: signal at 12, thread at 32, then the registers.
             NT_PRSTATUS => {
-                let registers: Option<Vec<u64>> = (0..27).map(|i| long(112 + i * 8)).collect();
-                let registers = registers.and_then(|r| r.try_into().ok());
-                if let (Some(number), Some(registers)) = (int(32), registers) {
+                if let (Some(number), Some(registers)) = (int(32), machine.note_registers(content)) {
                     if self.threads.is_empty() && self.signal.is_none() {
                         let number =
                             content.get(12..14).map_or(0, |b| i32::from(i16::from_le_bytes([b[0], b[1]])));

@@ -9,12 +9,12 @@ use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind, Register};
 use object::{Object, ObjectSymbol};
 use pcce_abi::trace::{Block, FULL, MOST_BITS, Special, TLS_SYMBOL, functions, special};
 
 use super::Core;
 use super::notes::State;
+use crate::code::machine::{Effect, Memory, Operand, Update};
 use crate::code::tls_offset_of;
 
 /// The trace that a process has written.
@@ -66,7 +66,7 @@ impl Core {
         let offset = files.find_map(|bytes| tls_offset_of(&object::File::parse(bytes).ok()?, TLS_SYMBOL))?;
         let mut trace: Option<CoreTrace> = None;
         for thread in &self.threads {
-            let block = thread.fs_base().wrapping_add_signed(offset);
+            let block = thread.registers.thread_pointer.wrapping_add_signed(offset);
             let field = |offset: usize| self.word(block.wrapping_add(offset as u64));
             let (Some(pending), Some(next)) =
                 (field(offset_of!(Block, pending)), field(offset_of!(Block, next)))
@@ -92,22 +92,24 @@ impl Core {
     /// What the next instruction of the thread adds to its pending bits, which have been moved up for it: emitted code
     /// appends so. None if they are being changed otherwise, or written.
     fn appends(&self, thread: &State, block: u64) -> Option<u64> {
-        let pc = thread.pc();
+        let pc = thread.registers.unwinding.pc() as u64;
         let Some(image) = self.images.iter().find(|image| image.contains(pc)) else { return Some(0) };
-        let instruction = Decoder::new(64, image.bytes_at(pc)?, DecoderOptions::NONE).decode();
-        if matches!(instruction.mnemonic(), Mnemonic::Inc | Mnemonic::Add)
-            && instruction.op0_kind() == OpKind::Memory
-            && instruction.memory_segment() == Register::FS
-        {
-            let at = thread.fs_base().wrapping_add(instruction.memory_displacement64());
-            let is_absolute =
-                instruction.memory_base() == Register::None && instruction.memory_index() == Register::None;
-            return match instruction.op_count() {
-                _ if !is_absolute => None,
-                _ if at != block + offset_of!(Block, pending) as u64 => Some(0),
-                1 => Some(1),
-                _ => instruction.try_immediate(1).ok().filter(|added| *added < 1 << MOST_BITS),
+        let instruction = self.machine.instruction(pc, image.bytes_at(pc)?);
+        if let Some(Effect::Store { to, update: Update::Add(added), .. }) = instruction.map(|i| i.effect) {
+            let offset = match to {
+                Memory::ThreadPointer => Some(0),
+                Memory::Thread(offset) => Some(offset),
+                Memory::ThreadRegister(..) | Memory::ThreadArray => return None,
+                _ => None,
             };
+            if let Some(offset) = offset {
+                let at = thread.registers.thread_pointer.wrapping_add_signed(offset);
+                return match added {
+                    _ if at != block + offset_of!(Block, pending) as u64 => Some(0),
+                    Operand::Constant(added) => Some(added).filter(|added| *added < 1 << MOST_BITS),
+                    _ => None,
+                };
+            }
         }
         // Both change the pending bits by one instruction, when they are in the file or before.
         let is_fast = |name: &str| matches!(name, functions::FLUSH | functions::ENTER);

@@ -36,16 +36,16 @@ impl<'c> Process<'c> for Snapshot<'c> {
 impl Core {
     /// The token of a thread, and behind `+` those of where it comes from.
     pub(super) fn context(&self, thread: &State, places: &Places) -> Option<String> {
-        let block = thread.fs_base().wrapping_add(places.block);
+        let block = thread.registers.thread_pointer.wrapping_add(places.block);
         let field = |offset: u64| self.word(block.wrapping_add(offset));
         let (id, top) = (field(layout::TLS_ID)?, field(layout::TLS_TOP)?);
         let own = (field(layout::TLS_STACK_LOW)?, field(layout::TLS_STACK_HIGH)?);
-        let stack = self.stack(thread.sp(), own);
+        let stack = self.stack(thread.registers.unwinding.sp() as u64, own);
         let mut walk = Walk { core: self, places, token: Token::default(), stack, task: None };
         walk.token.with_offsets = places.hybrid;
         walk.token.left = field(layout::TLS_LEFT & !7)?.to_le_bytes()[(layout::TLS_LEFT & 7) as usize] != 0;
-        let mut registers = thread.unwinding();
-        registers.is_astray = !self.executable.iter().any(|memory| memory.contains(&thread.pc()));
+        let mut registers = thread.registers.unwinding;
+        registers.is_astray = !self.executable.iter().any(|memory| memory.contains(&(registers.pc() as u64)));
         walk.thread(registers, id, top);
         let mut word = walk.token.encode();
         let origin = match walk.task {

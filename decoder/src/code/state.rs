@@ -1,12 +1,10 @@
-//! The abstract machine: what is known of the id, the registers and the stack.
+//! The abstract state in front of an instruction: what is known of the id, the registers and the stack.
 
 use std::collections::BTreeMap;
 
-use iced_x86::Register;
 use pcce_dictionary::code::State;
 
-/// The number of the stack pointer.
-pub(super) const RSP: usize = 4;
+use super::machine::{REGISTERS, Register, RegisterSet};
 
 /// What is known of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,23 +31,27 @@ pub(super) enum Value {
     Address(u64),
 }
 
-/// The machine before an instruction.
+/// The abstract state in front of an instruction.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Machine {
+pub(super) struct AbstractState {
     pub(super) id: State,
-    pub(super) registers: [Value; 16],
-    /// Words on the stack that hold something which leads to the id or to `top`, or to where a jump goes.
+    registers: [Value; REGISTERS],
+    stack_pointer: Register,
+    /// Words on the stack, by part and address as in [`Value::Stack`], that lead to the id, to `top`, or to the target
+    /// of a jump.
     slots: BTreeMap<(u8, i64), Value>,
 }
 
-impl Machine {
-    pub(super) fn entry() -> Self {
-        let mut registers = [Value::Nothing; 16];
-        registers[RSP] = Value::Stack(0, 0);
-        Self { id: State::Added(0), registers, slots: BTreeMap::new() }
+impl AbstractState {
+    /// The state at a function's entry.
+    pub(super) fn entry(stack_pointer: Register) -> Self {
+        let (registers, slots) = ([Value::Nothing; REGISTERS], BTreeMap::new());
+        let mut entry = Self { id: State::Added(0), registers, stack_pointer, slots };
+        entry.set(stack_pointer, Value::Stack(0, 0));
+        entry
     }
 
-    /// What holds here and there. Returns whether that is less than before.
+    /// Keeps what holds in both states. Returns whether that is less than before.
     pub(super) fn join(&mut self, other: &Self) -> bool {
         let mut less = false;
         if self.id != other.id && self.id != State::Unknown {
@@ -67,7 +69,7 @@ impl Machine {
         less || self.slots.len() < before
     }
 
-    /// How much it is to copy or to compare it, in units of a few words.
+    /// What it costs to copy or to compare the state, in units of a few words.
     pub(super) fn size(&self) -> u64 {
         4 + self.slots.len() as u64
     }
@@ -77,7 +79,7 @@ impl Machine {
         self.slots.get(&(part, at)).copied().unwrap_or(Value::Nothing)
     }
 
-    /// `size` bytes on the stack are overwritten, with a word if its value is given.
+    /// Overwrites `size` bytes on the stack: with `value` if they are a word.
     pub(super) fn overwrite(&mut self, part: u8, at: i64, size: i64, value: Value) {
         let first = (part, at.saturating_sub(7));
         let over: Vec<(u8, i64)> =
@@ -104,33 +106,41 @@ impl Machine {
     }
 
     pub(super) fn get(&self, register: Register) -> Value {
-        if register.is_gpr64() { self.registers[register.number()] } else { Value::Nothing }
+        self.registers.get(usize::from(register.0)).copied().unwrap_or(Value::Nothing)
     }
 
     pub(super) fn set(&mut self, register: Register, value: Value) {
-        if register.is_gpr() {
-            self.registers[register.number()] = value;
+        if let Some(known) = self.registers.get_mut(usize::from(register.0)) {
+            *known = value;
         }
     }
 
-    /// After code that may have done anything, but to the stack pointer.
+    pub(super) fn stack_pointer(&self) -> Value {
+        self.get(self.stack_pointer)
+    }
+
+    pub(super) fn set_stack_pointer(&mut self, value: Value) {
+        self.set(self.stack_pointer, value);
+    }
+
+    /// Adds to the stack pointer.
+    pub(super) fn move_stack(&mut self, by: i64) {
+        if let Value::Stack(part, at) = self.stack_pointer() {
+            self.set_stack_pointer(Value::Stack(part, at.wrapping_add(by)));
+        }
+    }
+
+    /// Forgets everything but the stack pointer, as behind code that may have done anything.
     pub(super) fn forget_all(&mut self) {
-        let stack = self.registers[RSP];
-        *self = Self { id: State::Unknown, registers: [Value::Nothing; 16], slots: BTreeMap::new() };
-        self.registers[RSP] = stack;
+        let stack_pointer = self.stack_pointer();
+        *self = Self { id: State::Unknown, ..Self::entry(self.stack_pointer) };
+        self.set_stack_pointer(stack_pointer);
     }
 
-    pub(super) fn forget(&mut self, registers: &[Register]) {
-        for &register in registers {
-            self.set(register.full_register(), Value::Nothing);
+    pub(super) fn forget(&mut self, registers: RegisterSet) {
+        for register in registers.iter() {
+            self.set(register, Value::Nothing);
         }
-    }
-}
-
-/// The stack pointer moves.
-pub(super) fn move_stack(machine: &mut Machine, by: i64) {
-    if let Value::Stack(part, at) = machine.registers[RSP] {
-        machine.registers[RSP] = Value::Stack(part, at.wrapping_add(by));
     }
 }
 

@@ -1,0 +1,268 @@
+//! Machine code in a form that all machines share: a decoder of each machine turns its instructions into
+//! [`Instruction`]s, and the data flow knows only those.
+//!
+//! Another machine is a module here, and a line in [`of`].
+
+mod x86_64;
+
+use object::elf;
+use object::read::elf::FileHeader;
+use pcce_abi::unwind;
+
+/// What the decoder knows of a machine.
+pub(crate) trait Machine: Sync {
+    /// The registers of its abstract state.
+    fn registers(&self) -> &'static Registers;
+
+    /// Decodes instructions until the bytes end, and appends them. Returns false if the bytes are not code.
+    #[must_use]
+    fn decode(&self, address: u64, bytes: &[u8], code: &mut Decoded) -> bool;
+
+    /// Decodes the instruction at the beginning of `bytes`. None if there is none.
+    fn instruction(&self, address: u64, bytes: &[u8]) -> Option<Instruction>;
+
+    /// Returns whether code may address memory by its distance from the thread pointer. This looks at bytes only.
+    fn may_address_thread(&self, bytes: &[u8]) -> bool;
+
+    /// Where single instructions refer to thread-local storage. None if the bytes are not code.
+    fn thread_references(&self, address: u64, bytes: &[u8]) -> Option<Vec<ThreadReference>>;
+
+    /// Bytes of each of the linker's stubs in a section (`.plt`, `.plt.sec` or `.plt.got`).
+    fn stub_size(&self, section: &str, bytes: &[u8]) -> usize;
+
+    fn relocation(&self, kind: elf::RelocationType) -> Relocation;
+
+    /// The distance from the thread pointer to the beginning of a program's thread-local storage.
+    fn thread_storage(&self, segment: &ThreadSegment) -> Option<i64>;
+
+    /// The registers in a `NT_PRSTATUS` note of a core file.
+    fn note_registers(&self, note: &[u8]) -> Option<NoteRegisters>;
+}
+
+/// The machine with the number `e_machine` of ELF headers. None if the decoder does not know it.
+pub(crate) fn of(number: elf::Machine) -> Option<&'static dyn Machine> {
+    match number {
+        elf::EM_X86_64 => Some(&x86_64::X86_64),
+        _ => None,
+    }
+}
+
+/// The machine of a file.
+pub(crate) fn of_file(file: &object::File<'_>) -> Option<&'static dyn Machine> {
+    let object::File::Elf64(file) = file else { return None };
+    of(file.elf_header().e_machine(file.endian()))
+}
+
+/// The registers whose values the data flow follows.
+#[derive(Debug)]
+pub(crate) struct Registers {
+    pub(crate) stack_pointer: Register,
+    /// Registers that a call may change.
+    pub(crate) volatile: RegisterSet,
+    /// The canonical frame address less the stack pointer at a function's entry.
+    pub(crate) entry_to_cfa: i64,
+}
+
+/// No machine has more registers whose values are followed.
+pub(crate) const REGISTERS: usize = 16;
+
+/// A register, by its number in instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Register(pub(crate) u8);
+
+impl Register {
+    /// A register whose values are not followed.
+    pub(crate) const UNTRACKED: Self = Self(u8::MAX);
+}
+
+/// A bit for each register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct RegisterSet(pub(crate) u32);
+
+impl RegisterSet {
+    pub(crate) fn iter(self) -> impl Iterator<Item = Register> {
+        (0..u32::BITS as u8).filter(move |number| self.0 >> number & 1 == 1).map(Register)
+    }
+}
+
+/// Decoded code.
+#[derive(Default)]
+pub(crate) struct Decoded {
+    pub(crate) instructions: Vec<Instruction>,
+    /// Addresses in the image that instructions make.
+    pub(crate) addresses: Vec<u64>,
+    /// Tables of addresses that instructions read ([`Memory::Table`]).
+    pub(crate) tables: Vec<u64>,
+}
+
+/// An instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instruction {
+    pub(crate) address: u64,
+    pub(crate) len: u8,
+    /// Whether it does nothing, or ends the program: compilers put it between functions.
+    pub(crate) is_padding: bool,
+    pub(crate) control: Control,
+    pub(crate) effect: Effect,
+    /// Registers that it changes.
+    pub(crate) changed: RegisterSet,
+    /// What it adds to the stack pointer in passing, as pushes, pops and calls do; in bytes.
+    pub(crate) moves_stack: i32,
+}
+
+impl Instruction {
+    /// The address of the instruction that follows in memory.
+    pub(crate) fn next(&self) -> u64 {
+        self.address.wrapping_add(self.len.into())
+    }
+
+    pub(crate) fn is_call(&self) -> bool {
+        matches!(self.control, Control::Call(_))
+    }
+
+    pub(crate) fn jump_target(&self) -> Option<u64> {
+        match self.control {
+            Control::Jump { target, .. } => Some(target),
+            _ => None,
+        }
+    }
+
+    /// Returns whether control never goes on at the next instruction in memory.
+    pub(crate) fn ends_block(&self) -> bool {
+        matches!(
+            self.control,
+            Control::Jump { conditional: false, .. }
+                | Control::IndirectJump(_)
+                | Control::Return
+                | Control::Trap
+        )
+    }
+}
+
+/// Where control goes after an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Control {
+    /// To the next instruction.
+    Next,
+    /// To a function, and back; None if the function's address is not in the instruction.
+    Call(Option<u64>),
+    /// To the system, and back.
+    SystemCall,
+    Jump {
+        target: u64,
+        conditional: bool,
+    },
+    /// To an address that is an operand.
+    IndirectJump(Operand),
+    Return,
+    /// Nowhere: the program ends.
+    Trap,
+    /// Elsewhere, as by an interrupt.
+    Other,
+}
+
+/// What an instruction does to registers and memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effect {
+    /// Nothing is known but which registers it changes.
+    None,
+    /// It sets a register.
+    Set(Register, Computation),
+    /// It writes to memory. `size` is in bytes.
+    Store { to: Memory, size: u32, update: Update },
+}
+
+/// What a register is set to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Computation {
+    Copy(Operand),
+    /// The register's own value, and an operand.
+    Add(Operand),
+    Subtract(Operand),
+    Or(Operand),
+    /// A sum of registers and a constant.
+    Sum {
+        base: Register,
+        index: Option<Register>,
+        addend: u64,
+    },
+    /// The stack pointer, aligned.
+    AlignedStack,
+    /// The word at the stack pointer.
+    Pop,
+    /// An entry of a table of 32-bit differences, whose address is in a register.
+    Difference(Register),
+}
+
+/// What a word in memory becomes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Update {
+    Set(Operand),
+    Add(Operand),
+    Subtract(Operand),
+    Unknown,
+}
+
+/// An operand of 64 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operand {
+    Unknown,
+    Register(Register),
+    Constant(u64),
+    Load(Memory),
+}
+
+/// An operand in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    /// The word at the thread pointer, which holds the thread pointer itself.
+    ThreadPointer,
+    /// At a distance from the thread pointer.
+    Thread(i64),
+    /// At a distance from the sum of the thread pointer and a register.
+    ThreadRegister(Register, i64),
+    /// An element of a thread-local array.
+    ThreadArray,
+    /// At a distance from a register.
+    Register(Register, i64),
+    /// At an address of the image.
+    Image(u64),
+    /// An element of the table of addresses at an address of the image.
+    Table(u64),
+    Other,
+}
+
+/// What an instruction may refer to the thread's block by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ThreadReference {
+    /// A distance from the thread pointer.
+    Offset(i64),
+    /// A word of the image, which may hold such a distance.
+    Word(u64),
+}
+
+/// Kinds of dynamic relocations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Relocation {
+    /// The word becomes the distance of a thread-local variable from the thread pointer.
+    ThreadOffset,
+    /// The word becomes the address of a symbol.
+    Import,
+    /// The word becomes an address in the same image.
+    Relative,
+    Other,
+}
+
+/// Where a program's thread-local storage is in its image (the segment `PT_TLS`).
+pub(crate) struct ThreadSegment {
+    pub(crate) start: u64,
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+}
+
+/// A thread's registers in a core file.
+pub(crate) struct NoteRegisters {
+    /// The registers that unwinding needs.
+    pub(crate) unwinding: unwind::Registers,
+    pub(crate) thread_pointer: u64,
+}
