@@ -1,50 +1,47 @@
 //! Reads the context tokens of instrumented programs back into the chains of calls that they stand for.
 //!
-//! The steps, each a module: [`token`] reads the text of a token; [`load`] and [`program`] get the dictionary,
-//! from its JSON form or from the program; [`decode`] puts both together into a [`context`]; [`render`] writes it,
-//! in a [`style`]. What the dictionaries say is in `symbols` (what exists) and `encodings` (what ids mean). For
-//! tokens taken at any instruction, `code` finds in the machine code what the program had done to the id there.
-//! [`session`] runs all of them over many tokens, and [`filter`] over the tokens in a text. [`core`] makes the
-//! tokens of a core file's threads, as a [`report`]; [`debug`] finds separate debug files, and [`store`] dictionaries
-//! by build id. [`numbers`] makes the parts of a token of an interned number.
+//! The rooms, in the order of a token's way:
 //!
-//! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and
-//! never a guessed frame.
+//! | module | what it does |
+//! |---|---|
+//! | [`token`], [`numbers`] | read the text of a token, or the parts of a token that an interned number stands for |
+//! | [`load`] | gets dictionaries: from their JSON form, from programs, from separate debug files |
+//! | `images` | what dictionaries say: `symbols` (what exists) and `encodings` (what ids mean), checked |
+//! | `code` | what a program's machine code has done to the id at any instruction |
+//! | [`decode`] | puts token and images together into a [`context`] |
+//! | `show` | writes contexts ([`render`], in a [`style`]) and the call [`graph`] |
+//! | [`session`] | all of that for many tokens: those in a text ([`filter`]), those of many builds ([`store`]) |
+//! | [`core_file`] | makes the tokens of a core file's threads, as a crash report |
+//! | [`profile`], [`trace`] | profiles by context, and traces of calls |
+//! | [`verified`] | compares contexts with the shadow stack of verify mode |
+//!
+//! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and never a guessed
+//! frame.
 
 #![forbid(unsafe_code)]
 
 mod code;
 pub mod context;
-pub mod core;
-pub mod debug;
+pub mod core_file;
 pub mod decode;
-mod encodings;
-pub mod filter;
-mod frames;
-pub mod graph;
 mod images;
-mod invalid;
 pub mod load;
 pub mod numbers;
 pub mod printable;
 pub mod profile;
-pub mod program;
-pub mod render;
-pub mod report;
 pub mod session;
-pub mod standing;
-pub mod store;
-pub mod style;
-mod symbols;
-mod tail_groups;
-mod thread;
+mod show;
 pub mod token;
 pub mod trace;
 pub mod verified;
 
-pub use code::tls_offset;
+pub use code::elf::{ELF_MAGIC, tls_offset};
 pub use context::{Context, Frame, FrameKind};
+pub use core_file::crash_report;
 pub use decode::{DecodeError, Decoder};
-pub use invalid::{Cause, InvalidDictionary};
+pub use images::{Cause, InvalidDictionary};
+pub use load::{debug_files, program};
 pub use pcce_names as names;
+pub use session::{filter, store};
+pub use show::{graph, render, standing, style};
 pub use token::{Token, TokenError};

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pcce::core::Core;
+use pcce::core_file::Core;
+use pcce::crash_report::Report;
 use pcce::load::{self, LoadCause, LoadError};
 use pcce::program::ProgramError;
 use pcce::render::Format;
-use pcce::report::Report;
 use pcce::session::{MAX_CALLS, Session};
-use pcce::{Decoder, debug};
+use pcce::{Decoder, debug_files};
 use pcce_dictionary::Dictionary;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let own = load::from_bytes(&image.bytes, &name);
         let found = match (own, given.cloned()) {
-            (Err(LoadCause::Program(ProgramError::NoSection)), None) => debug::find(path, &image.bytes),
+            (Err(LoadCause::Program(ProgramError::NoSection)), None) => debug_files::find(path, &image.bytes),
             (_, given) => given,
         };
         match found {
@@ -62,7 +62,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
         }
     }
     let debug = sources.first().filter(|s| s.stripped.is_some()).map(|s| read(&s.path)).transpose()?;
-    let debug = debug.filter(|bytes| bytes.starts_with(&pcce::program::ELF_MAGIC));
+    let debug = debug.filter(|bytes| bytes.starts_with(&pcce::ELF_MAGIC));
     let report = core.report(debug.as_deref())?;
     if let Some(to) = &args.trace {
         let trace = core.trace(debug.as_deref());

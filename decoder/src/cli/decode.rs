@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pcce::Decoder;
+use pcce::crash_report;
 use pcce::filter;
 use pcce::render::Format;
-use pcce::report;
 use pcce::session::{MAX_CALLS, Outcome, Session, number};
 use pcce::style::Style;
 use pcce::token::{BuildId, is_start};
@@ -83,7 +83,7 @@ pub fn numbers(decoder: &Decoder, args: &CoreArgs) -> anyhow::Result<Status> {
 }
 
 /// Writes a crash report with the contexts in it decoded.
-pub fn report(decoder: &Decoder, report: &report::Report, style: &Style) -> anyhow::Result<Status> {
+pub fn report(decoder: &Decoder, report: &crash_report::Report, style: &Style) -> anyhow::Result<Status> {
     let mut output = Output::new(decoder, Session::new(decoder, Format::Text).styled(style), false);
     output.lines(report.text().as_bytes())?;
     Ok(output.status)
@@ -169,7 +169,7 @@ impl<'d> Output<'d> {
     #[inline]
     fn line(&mut self, line: &[u8], number: u64) -> anyhow::Result<()> {
         let token = line.trim_ascii();
-        self.report |= token.starts_with(report::FIRST_KEY);
+        self.report |= token.starts_with(crash_report::FIRST_KEY);
         if self.report {
             return self.report_line(token, number);
         }
@@ -187,14 +187,14 @@ impl<'d> Output<'d> {
     /// A line of a crash report: the trace stands in the place of the context, and the other lines are copied.
     fn report_line(&mut self, line: &[u8], number: u64) -> anyhow::Result<()> {
         let text = self.format == Format::Text;
-        if line.starts_with(report::FIRST_KEY) {
+        if line.starts_with(crash_report::FIRST_KEY) {
             self.session.set_of_program(false);
-        } else if let Some(build_id) = line.strip_prefix(report::BUILD_ID_KEY) {
+        } else if let Some(build_id) = line.strip_prefix(crash_report::BUILD_ID_KEY) {
             let build_id = str::from_utf8(build_id).unwrap_or_default();
             self.session.learn(build_id);
             self.session.set_of_program(self.decoder.has_build(build_id));
         }
-        if let Some(token) = line.strip_prefix(report::CONTEXT_KEY).filter(|token| is_start(token)) {
+        if let Some(token) = line.strip_prefix(crash_report::CONTEXT_KEY).filter(|token| is_start(token)) {
             self.session.restart();
             self.token(token, || format!("line {number}"))?;
         } else if text && !line.is_empty() {

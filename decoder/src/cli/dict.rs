@@ -56,7 +56,7 @@ fn put(file: &Path, content: &[u8]) -> io::Result<()> {
 fn dictionary(path: &Path) -> anyhow::Result<Dictionary> {
     let with_path = |cause| LoadError { path: path.to_owned(), cause };
     let bytes = read_file(path).map_err(|error| with_path(LoadCause::Io(error)))?;
-    if !bytes.starts_with(&program::ELF_MAGIC) {
+    if !bytes.starts_with(&pcce::ELF_MAGIC) {
         anyhow::bail!(
             "{}: not a program (no ELF file); give the linked program or shared library",
             path.display()

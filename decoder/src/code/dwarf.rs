@@ -3,13 +3,28 @@
 //! In DWARF a few bytes can stand for very much: tables and strings that many units share, entries within entries. What
 //! reads it (addr2line) follows all of that. What no compiler writes is found here before.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use gimli::{
-    Abbreviations, DebugAbbrev, DebugAbbrevOffset, Dwarf, EntriesRaw, Reader as _, Section, UnitHeader,
+    Abbreviations, DebugAbbrev, DebugAbbrevOffset, Dwarf, EndianArcSlice, EntriesRaw, LittleEndian,
+    Reader as _, Section, UnitHeader,
 };
+use object::Object;
 
-use super::lines::Reader;
+use super::elf::content;
+
+/// How the debug information is read.
+pub(super) type Reader = EndianArcSlice<LittleEndian>;
+
+/// The debug information of a file of so many bytes; none if it is damaged, or more than such a file can hold.
+pub(super) fn debug_information(file: &object::File<'_>, len: u64) -> Option<gimli::Dwarf<Reader>> {
+    let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+        let data = file.section_by_name(id.name()).and_then(|s| content(&s, id.name()).ok());
+        Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
+    };
+    gimli::Dwarf::load(section).ok().filter(|dwarf| is_bounded(dwarf, len))
+}
 
 /// Entries within entries: compilers inline far less deeply.
 const MOST_NESTED: isize = 1 << 10;
@@ -29,7 +44,7 @@ struct Left {
 
 /// Whether debug information in a file of so many bytes is no more than such a file can hold. Not if it is damaged,
 /// either.
-pub(super) fn is_bounded(dwarf: &Dwarf<Reader>, file: u64) -> bool {
+fn is_bounded(dwarf: &Dwarf<Reader>, file: u64) -> bool {
     let bound = |shift: u32| BASE + (file >> shift);
     let mut left = Left {
         abbreviations: bound(2),

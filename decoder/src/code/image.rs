@@ -3,20 +3,16 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use object::elf;
-use object::read::elf::SectionHeader;
 use object::{
     Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget, SectionKind,
-    SymbolKind,
 };
 
+use pcce_abi::TLS_SYMBOL;
+
 use super::function::{Callee, Function, Surroundings};
-use super::machine::{self, Machine, Relocation, ThreadReference, ThreadSegment};
+use super::machine::{self, Machine, Relocation, ThreadReference};
 use super::ranges::Range;
 use crate::names;
-
-/// Name of the thread-local block.
-const BLOCK: &str = pcce_abi::TLS_SYMBOL;
 
 /// Mangled names of the runtime library are shorter.
 const LONGEST_OWN: usize = 1 << 12;
@@ -135,7 +131,7 @@ impl<'f> Image<'f> {
                 _ => None,
             };
             match self.machine.relocation(r_type) {
-                Relocation::ThreadOffset if name == Some(BLOCK) => {
+                Relocation::ThreadOffset if name == Some(TLS_SYMBOL) => {
                     self.slots.insert(address, relocation.addend());
                 }
                 Relocation::Import => {
@@ -208,64 +204,6 @@ impl Surroundings for Image<'_> {
         self.steps.set(left.unwrap_or(0));
         left.is_some()
     }
-}
-
-/// How many bytes of the file its sections take. None if two take the same ones, or one takes more than there are: a
-/// small file would seem to hold very much.
-pub(super) fn stored(file: &object::File<'_>) -> Option<u64> {
-    let object::File::Elf64(elf) = file else { return None };
-    let mut places: Vec<(u64, u64)> =
-        file.sections().filter_map(|s| s.file_range()).filter(|r| r.1 > 0).collect();
-    places.sort_unstable();
-    let end = |place: &(u64, u64)| place.0.checked_add(place.1);
-    let apart = places.is_sorted_by(|a, b| end(a).is_some_and(|end| end <= b.0));
-    let inside = places.last().is_none_or(|last| end(last).is_some_and(|end| end <= elf.data().len() as u64));
-    (apart && inside).then(|| places.iter().map(|place| place.1).sum())
-}
-
-/// Whether the names of a file's symbols can be read in a time that goes with its size: symbols may share a name
-/// without an end.
-pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
-    /// Bytes that reading all names once may take, and more for each byte of the file.
-    const BASE: u64 = 1 << 34;
-    const A_BYTE: u64 = 1 << 10;
-    let object::File::Elf64(file) = file else { return false };
-    let (endian, data) = (file.endian(), file.data());
-    let sections = file.elf_section_table();
-    sections.iter().filter(|s| matches!(s.sh_type(endian), elf::SHT_SYMTAB | elf::SHT_DYNSYM)).all(
-        |symbols| {
-            let strings = sections.section(symbols.link(endian));
-            let Ok(strings) = strings.and_then(|strings| strings.data(endian, data)) else { return false };
-            let longest = strings.split(|byte| *byte == 0).map(<[u8]>::len).max().unwrap_or(0) as u64;
-            let all = (symbols.sh_size(endian) / size_of::<elf::Sym64<object::LittleEndian>>() as u64)
-                .saturating_mul(longest);
-            all <= BASE.saturating_add(A_BYTE.saturating_mul(data.len() as u64))
-        },
-    )
-}
-
-/// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that is a
-/// program. None for other images.
-pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
-    tls_offset_of(file, BLOCK)
-}
-
-/// The same of any thread-local variable.
-pub fn tls_offset_of(file: &object::File<'_>, name: &str) -> Option<i64> {
-    let symbol = file
-        .symbols()
-        .chain(file.dynamic_symbols())
-        .find(|s| s.kind() == SymbolKind::Tls && !s.is_undefined() && s.name() == Ok(name))?;
-    let object::File::Elf64(elf_file) = file else { return None };
-    let endian = elf_file.endian();
-    let segment = elf_file.elf_program_headers().iter().find(|h| h.p_type.get(endian) == elf::PT_TLS)?;
-    let segment = ThreadSegment {
-        start: segment.p_vaddr.get(endian),
-        size: segment.p_memsz.get(endian),
-        align: segment.p_align.get(endian).max(1),
-    };
-    let start = machine::of_file(file)?.thread_storage(&segment)?;
-    Some(start.wrapping_add(symbol.address() as i64))
 }
 
 /// The linker's stubs for calls of other images' functions: address, length, name.

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use gimli::{AttributeValue, Reader as _, Unit, UnitRef};
 
-use super::lines::{Reader, debug_information};
-use super::stored;
+use super::dwarf::{Reader, debug_information};
+use super::elf::stored;
 use crate::names::Wanted;
 use crate::names::demangle;
 

@@ -1,18 +1,45 @@
-//! Source lines and inlined calls, from the program's debug information.
+//! The names of functions, and source lines and inlined calls from the program's debug information.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
-use gimli::{EndianArcSlice, LittleEndian};
-use object::Object;
 use pcce_dictionary::code::Place;
 
-use super::Names;
-use super::dwarf::is_bounded;
-use crate::program::content;
+use super::dwarf::{Reader, debug_information};
 
-/// How the debug information is read.
-pub(super) type Reader = EndianArcSlice<LittleEndian>;
+/// A function's name, and which of its namesakes it is: local functions of several files may have one name.
+pub(super) type Named<'a> = (&'a str, u32);
+
+/// Gives equal names of namesakes equal numbers.
+pub(super) struct Names {
+    pub(super) list: Vec<String>,
+    /// By namesake.
+    index: HashMap<u32, HashMap<String, u32>>,
+    /// How many bytes there may still be of them: strings in a file may share theirs.
+    left: usize,
+}
+
+/// The names of a program's functions have no more bytes.
+const MOST_NAMES: usize = 1 << 27;
+
+impl Names {
+    pub(super) fn new() -> Self {
+        Self { list: Vec::new(), index: HashMap::new(), left: MOST_NAMES }
+    }
+
+    /// The number of a name; that of no name if there are too many.
+    pub(super) fn number(&mut self, (name, namesake): Named<'_>) -> u32 {
+        let index = self.index.entry(namesake).or_default();
+        if let Some(&number) = index.get(name) {
+            return number;
+        }
+        let Some(left) = self.left.checked_sub(name.len()) else { return self.number(("", 0)) };
+        self.left = left;
+        let number = self.list.len() as u32;
+        self.list.push(name.to_owned());
+        index.insert(name.to_owned(), number);
+        number
+    }
+}
 
 /// Places by address.
 pub(super) struct Lines {
@@ -28,15 +55,6 @@ pub(super) struct Lines {
 /// Steps that a program of any size may take, and more for each byte of its file.
 const STEPS: u64 = 1 << 26;
 const STEPS_A_BYTE: u64 = 16;
-
-/// The debug information of a file of so many bytes; none if it is damaged, or more than such a file can hold.
-pub(super) fn debug_information(file: &object::File<'_>, len: u64) -> Option<gimli::Dwarf<Reader>> {
-    let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
-        let data = file.section_by_name(id.name()).and_then(|s| content(&s, id.name()).ok());
-        Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
-    };
-    gimli::Dwarf::load(section).ok().filter(|dwarf| is_bounded(dwarf, len))
-}
 
 impl Lines {
     /// Without debug information there are no places. `len`: the size of the file, in bytes.

@@ -6,7 +6,6 @@ use object::{Object, ObjectSymbol, SymbolKind};
 use pcce_dictionary::Module;
 use pcce_dictionary::code::Role;
 
-use super::parts;
 use super::unwind::Unwind;
 
 /// What the dictionary says of addresses. Where a linker has put one function in the place of another, the first one
@@ -63,7 +62,7 @@ pub(super) fn ranges<'f>(
     let mut symbols = stubs;
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         // Symbols of parts have no type.
-        let part = || symbol.kind() == SymbolKind::Unknown && symbol.name().is_ok_and(parts::is_part);
+        let part = || symbol.kind() == SymbolKind::Unknown && symbol.name().is_ok_and(is_part);
         let code = symbol.kind() == SymbolKind::Text || part();
         if !code || symbol.is_undefined() || symbol.address() == 0 {
             continue;
@@ -109,4 +108,48 @@ pub(super) fn ranges<'f>(
         }
     }
     ranges
+}
+
+/// Ends of symbols of parts (LLVM's `MachineBasicBlock::getSymbol`, `MachineFunctionSplitter`).
+const SUFFIXES: [&str; 2] = [".cold", ".eh"];
+const NUMBERED: &str = ".__part.";
+
+/// The name of the function of which a symbol names a part.
+pub(super) fn whole(symbol: &str) -> Option<&str> {
+    let numbered = || {
+        let (whole, number) = symbol.rsplit_once(NUMBERED)?;
+        number.bytes().all(|b| b.is_ascii_digit()).then_some(whole)
+    };
+    SUFFIXES.iter().find_map(|suffix| symbol.strip_suffix(suffix)).or_else(numbered)
+}
+
+/// Whether a symbol is that of a part.
+pub(super) fn is_part(symbol: &str) -> bool {
+    whole(symbol).is_some()
+}
+
+/// Whether a symbol is that of code which LLVM's machine outliner took out of several functions.
+pub(super) fn is_outlined(symbol: &str) -> bool {
+    symbol.starts_with("OUTLINED_FUNCTION_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_of_parts() {
+        for (symbol, expected) in [
+            ("f.__part.12", Some("f")),
+            ("f.cold", Some("f")),
+            ("f.eh", Some("f")),
+            ("f.llvm.1.__part.0", Some("f.llvm.1")),
+            ("f", None),
+            ("f.cold.1", None),
+            ("f.__part.x", None),
+        ] {
+            assert_eq!(whole(symbol), expected, "{symbol}");
+        }
+        assert!(is_outlined("OUTLINED_FUNCTION_3") && !is_outlined("outlined"));
+    }
 }

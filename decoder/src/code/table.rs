@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use pcce_abi::functions::OPEN_THUNK;
-use pcce_dictionary::Dictionary;
 use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State};
 
 use crate::names;
@@ -182,11 +181,6 @@ impl CodeTable {
     }
 }
 
-/// What to do about a table of machine code that is wrong.
-fn again(error: &impl std::fmt::Display) -> String {
-    format!("{error}; write the dictionary again with `pcce dict`")
-}
-
 /// The place of the instruction that covers an address of the function; 0 if it is not known.
 pub(crate) fn place(function: &FunctionCode, address: u64) -> u32 {
     row(&function.lines, address - function.start).copied().unwrap_or(0)
@@ -207,43 +201,6 @@ pub(crate) fn callee(function: &FunctionCode, return_address: u64) -> Option<Opt
 fn row<T>(rows: &[(u32, T)], offset: u64) -> Option<&T> {
     let after = rows.partition_point(|r| u64::from(r.0) <= offset);
     rows[..after].last().map(|r| &r.1)
-}
-
-/// Where the code of an image comes from, when a token first needs it.
-#[derive(Debug, Default)]
-pub(crate) enum Source {
-    /// It is not at hand.
-    #[default]
-    None,
-    /// The compressed form in the dictionary.
-    Text(String),
-    /// The program, or its debug file and the program stripped.
-    Program(std::path::PathBuf, Option<std::path::PathBuf>),
-}
-
-impl Source {
-    /// Reads the code of the program with this dictionary.
-    pub(crate) fn read(&self, functions: &[(u32, u32)]) -> Result<Option<CodeTable>, String> {
-        let code = match self {
-            Self::None => return Ok(None),
-            Self::Text(text) => Some(pcce_dictionary::code::from_text(text).map_err(|error| again(&error))?),
-            Self::Program(path, stripped) => {
-                let read = || -> Result<Option<Code>, crate::load::LoadCause> {
-                    let bytes = std::fs::read(path).map_err(crate::load::LoadCause::Io)?;
-                    if !bytes.starts_with(&crate::program::ELF_MAGIC) {
-                        // A dictionary that was written without it.
-                        return Ok(None);
-                    }
-                    let dictionary: Dictionary = crate::program::dictionary(&bytes, "")?;
-                    let stripped = stripped.as_ref().map(std::fs::read).transpose();
-                    let stripped = stripped.map_err(crate::load::LoadCause::Io)?;
-                    Ok(crate::program::code(&bytes, stripped.as_deref(), &dictionary)?)
-                };
-                read().map_err(|error| again(&format!("{}: {error}", path.display())))?
-            }
-        };
-        code.map(|code| CodeTable::new(code, functions).map_err(|error| again(&error))).transpose()
-    }
 }
 
 #[cfg(test)]

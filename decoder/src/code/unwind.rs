@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use gimli::{BaseAddresses, EhFrame, EndianSlice, LittleEndian, Reader, UnwindSection};
 use object::{Object, ObjectSection};
 
+use super::elf::content;
 use super::flow::LandingPad;
-use crate::program::content;
 
 /// What the unwind tables say of a function.
 pub(super) struct Unwind {

@@ -11,9 +11,7 @@
 
 mod error;
 mod join;
-mod number;
 mod point;
-mod stack;
 mod state;
 mod sub_path;
 
@@ -21,13 +19,13 @@ use std::path::PathBuf;
 
 use pcce_dictionary::{Dictionary, SiteKind};
 
+use crate::context::frames::piece_frames;
 use crate::context::{Context, Frame, Piece, Run};
-use crate::encodings::Effect;
-use crate::frames::piece_frames;
 use crate::images::Images;
-use crate::invalid::InvalidDictionary;
+use crate::images::InvalidDictionary;
+use crate::images::encodings::Effect;
+use crate::images::symbols::Site;
 use crate::numbers::Numbers;
-use crate::symbols::Site;
 use crate::token::{BuildId, Capture, OPEN_SITE, Point, PointEnd, PushedFrame, Token};
 
 pub use error::DecodeError;

@@ -10,7 +10,7 @@ use pcce_dictionary::code::{Role, State};
 
 use crate::code::table::{self, CodeTable};
 use crate::context::{FrameKind, Piece};
-use crate::symbols::Site;
+use crate::images::symbols::Site;
 use crate::token::{OPEN_SITE, Point, PointEnd, PushedFrame};
 
 use super::error::DecodeError;

@@ -3,7 +3,9 @@
 use pcce_encoding::decode::{Call, PathError};
 
 use crate::context::Piece;
-use crate::encodings::{Effect, Encoding};
+use crate::images::encodings::{Effect, Encoding};
+use crate::images::symbols::Site;
+use crate::token::{BuildId, Token};
 
 use super::error::DecodeError;
 use super::state::{Above, Begin, Decoding, Distance, Start};
@@ -149,4 +151,89 @@ impl<'d> Decoding<'d, '_> {
 /// a tail call. These are entered with their own id offset 0.
 fn may_start(encoding: &Encoding, start: u32, root: u32) -> bool {
     start == root || encoding.id_offset(start) == 0
+}
+
+/// Numbers in the ranges of functions.
+impl Decoding<'_, '_> {
+    /// Decodes a number that names function and id.
+    pub(super) fn number(&mut self, number: u64) -> Result<(), DecodeError> {
+        if number == 0 {
+            return Err(DecodeError::NoContext);
+        }
+        let mut functions = self.images.encodings.in_ranges(number);
+        let (function, id) = functions.next().ok_or(DecodeError::NoRange { number })?;
+        if let Some((other, _)) = functions.next() {
+            let (first, second) = (self.name_of(other), self.name_of(function));
+            return Err(DecodeError::Ambiguous { number, first, second });
+        }
+        self.context.push(Piece::Function(function));
+        self.walk_number(function, id, None, None)?;
+        self.close();
+        Ok(())
+    }
+
+    /// Adds the sub-path for which a number in a range of the program stands, inside of the frames of a token.
+    pub(super) fn in_range(
+        &mut self,
+        token: &Token,
+        number: u64,
+        program: BuildId,
+    ) -> Result<Above, DecodeError> {
+        let images = &self.images.symbols.images;
+        let image = images.iter().position(|image| image.id == program);
+        let image = image.ok_or_else(|| self.other_build(&[program]))? as u32;
+        let encoding = self.images.open_encoding_of(image).ok_or(DecodeError::NoRange { number })?;
+        let begin = self.begin(token, 0, token.signals.first().map(|signal| signal.0));
+        let start = match self.start_in(encoding, begin.start) {
+            // Its number is that of the public function.
+            Start::Unknown => return Err(DecodeError::NoRange { number }),
+            Start::In(start) => Some(start),
+            Start::ById => None,
+        };
+        // The program adds the id, which counts from the start's.
+        let whole = number.wrapping_add(start.map_or(0, |start| encoding.id_offset(start)));
+        let of_program = |function: u32| std::ptr::eq(self.images.encoding_of(function), encoding);
+        let found = self.images.encodings.in_ranges(whole).find(|&(function, _)| of_program(function));
+        let (function, id) = found.ok_or(DecodeError::NoRange { number })?;
+        self.context.push(Piece::Function(function));
+        self.walk_number(function, id, None, start)
+    }
+
+    /// Adds the sub-path that ends at the entry of a function, inside of the frames of a token.
+    pub(super) fn entry(&mut self, token: &Token, function: u32, id: u64) -> Result<Above, DecodeError> {
+        let begin = self.begin(token, 0, token.signals.first().map(|signal| signal.0));
+        self.context.push(Piece::Function(function));
+        self.walk_callers(function, id, Distance::OfActivation(0), begin)
+    }
+}
+
+/// Hybrid encodings (pcce.txt §6): from the distances in a token to the stack offsets that tell sub-paths of one number
+/// apart.
+impl Decoding<'_, '_> {
+    /// How far below the beginning of its sub-path an activation of the function begins.
+    pub(super) fn stack_offset(&self, function: u32, distance: Distance, begin: Begin) -> Option<u64> {
+        let (Distance::OfActivation(words) | Distance::OfFrame(words)) = distance;
+        let code = self.code(self.images.symbols.module_of(function).image).ok()??;
+        let own = match distance {
+            _ if words == 0 || !code.frames_hold => return None,
+            Distance::OfActivation(_) => 0,
+            Distance::OfFrame(_) => self.frame_position(function)?,
+        };
+        let bytes = i64::try_from(words).ok()?.checked_mul(8)?;
+        u64::try_from(bytes.checked_add(begin.base?)?.checked_sub(own.into())?).ok()
+    }
+
+    /// Where the activation begins that a call with a push has made, less the place of the pushed frame.
+    pub(super) fn base(&self, encoding: &Encoding, number: u32, site: &Site) -> Option<i64> {
+        // The callee's activation begins where the stack pointer is at the call.
+        let below = encoding.stack.offset(number)?;
+        Some(i64::from(self.frame_position(site.function)?) - i64::from(below))
+    }
+
+    /// How far below the canonical frame address of a function the frame is that it pushes, by its machine code.
+    fn frame_position(&self, function: u32) -> Option<u32> {
+        let module = self.images.symbols.module_of(function);
+        let code = self.code(module.image).ok()??;
+        code.of(module.number, function - module.first_function)?.frame_position
+    }
 }

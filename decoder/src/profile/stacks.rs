@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use crate::context::{Context, Frame, FrameKind};
 use crate::decode::Decoder;
-use crate::render::folded_frame;
 use crate::session::Failure;
-use crate::style::Style;
+use crate::show::render::folded_frame;
+use crate::show::style::Style;
 use crate::token::{BuildId, Token};
 
 use super::{Profile, Record};

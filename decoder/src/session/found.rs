@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use crate::context::threads;
 use crate::decode::{DecodeError, Decoder};
 use crate::numbers::Numbers;
-use crate::store::Store;
-use crate::thread;
+use crate::session::store::Store;
 use crate::token::{BuildId, Token};
 
 use super::{Failure, Outcome, Session, number};
@@ -71,7 +71,7 @@ impl<'d> Found<'d> {
     /// The images of a token or interned number, and of the tokens of where its thread comes from.
     fn images(&mut self, text: &[u8], numbers: Option<&Numbers>) -> Vec<BuildId> {
         let mut images = Vec::new();
-        let parts = thread::split(text);
+        let parts = threads::split(text);
         let single = parts.is_none().then_some(text);
         let several = parts.into_iter().flat_map(|parts| {
             std::iter::once(parts.first).chain(parts.origins.into_iter().map(|origin| origin.token))

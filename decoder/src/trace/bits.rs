@@ -1,4 +1,4 @@
-//! A stream as what its machine reads: bits, and at exact places among them special words and the bounds of chunks.
+//! A stream as what its replay reads: bits, and at exact places among them special words and the bounds of chunks.
 
 use std::io;
 

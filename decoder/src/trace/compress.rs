@@ -19,9 +19,8 @@ use zeekstd::SeekTable;
 use zstd_safe::{CCtx, CParameter};
 
 use super::TraceError;
-use super::compressed::{FRAME, is_compressed};
 use super::file::{check_head, chunk_size, u32_at};
-use super::source::Source;
+use super::source::{FRAME, Source, is_compressed};
 
 /// Why a trace is not compressed.
 #[derive(Debug, Error)]

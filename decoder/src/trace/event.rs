@@ -1,4 +1,4 @@
-//! What happened, as the machine tells it.
+//! What happened, as the replay tells it.
 
 use std::fmt;
 

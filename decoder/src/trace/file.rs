@@ -15,8 +15,7 @@ use pcce_abi::trace::{
 };
 use thiserror::Error;
 
-use super::compressed::{Compressed, is_compressed};
-use super::source::Source;
+use super::source::{Compressed, Source, is_compressed};
 
 /// Why a file is no trace.
 #[derive(Debug, Error)]

@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use pcce_abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED};
 
 use super::file::{Stream, TraceFile};
-use super::images::Programs;
-use super::machine::{Machine, Snapshot};
+use super::programs::Programs;
 
 /// So many processes are forked one from the other, at most.
-const MAX_FORKS: u32 = 64;
+pub(super) const MAX_FORKS: u32 = 64;
 
 /// A trace with the tables of its images.
 #[derive(Debug)]
@@ -54,20 +53,6 @@ impl<'t> Reader<'t> {
         chunks.map(|chunk| chunk.clock).min().unwrap_or_default()
     }
 
-    /// Reads a stream from its beginning.
-    #[must_use]
-    pub fn machine(&self, stream: &'t Stream) -> Machine<'_> {
-        Machine::new(self, stream, self.start_of(stream, MAX_FORKS))
-    }
-
-    /// What was active where a stream was forked, if it was.
-    fn start_of(&self, stream: &Stream, forks: u32) -> Option<Snapshot> {
-        let begin = forked(stream)?;
-        let parent = self.file.stream(stream.parent)?;
-        let start = self.start_of(parent, forks.checked_sub(1)?);
-        Machine::new(self, parent, start).snapshot_at(stream.parent_position, begin == BEGIN_INTERRUPTED)
-    }
-
     /// The image of a process at an address, where it had loaded so many libraries: its number in the trace.
     #[must_use]
     pub fn image_at(&self, process: u32, address: u64, loads: u64) -> Option<usize> {
@@ -97,17 +82,6 @@ impl<'t> Reader<'t> {
     pub(super) fn place_at(&self, process: u32, address: u64, loads: u64) -> Option<(u32, u64)> {
         let image = self.image_at(process, address, loads)?;
         Some((self.numbers[image]?, address.wrapping_sub(self.file.images[image].bias)))
-    }
-
-    /// Reads a stream from a chunk on, which is not the first. `counted`: in verify mode, how many events there were up
-    /// to its beginning, and their hash.
-    pub(super) fn machine_from(
-        &self,
-        stream: &'t Stream,
-        chunk: usize,
-        counted: Option<(u64, u64)>,
-    ) -> Machine<'_> {
-        Machine::from_chunk(self, stream, chunk, counted)
     }
 }
 

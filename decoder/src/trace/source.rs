@@ -1,8 +1,14 @@
-//! Bytes, in a file or in memory, that are read from any place on.
+//! The bytes of a trace, in a file or in memory, compressed or not, that are read from any place on.
+//!
+//! A compressed trace has frames of zstd, each by itself, and behind them the table of zstd's *seekable format*, which
+//! tells where each frame begins.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zeekstd::{BytesWrapper, SeekTable};
 
 #[derive(Debug)]
 pub enum Source {
@@ -57,5 +63,100 @@ impl Source {
                 Ok(read)
             }
         }
+    }
+}
+
+/// Bytes of a frame, uncompressed: more of them are compressed better, and fewer are read faster from their middle.
+pub const FRAME: usize = 1 << 20;
+/// Other tools may have made larger ones. So much of a frame is held in memory at most.
+const MOST: u64 = 1 << 26;
+/// So many frames are kept that were read last: threads read at different places.
+const KEPT: usize = 8;
+/// How files compressed by zstd begin.
+const MAGIC: [u8; 4] = zstd_safe::MAGICNUMBER.to_le_bytes();
+/// Bytes of the table behind its entries, and in front of them; and of an entry, at most.
+const FOOT: u64 = 9;
+const HEAD: u64 = 8;
+const ENTRY: u64 = 12;
+
+#[derive(Debug)]
+pub struct Compressed {
+    source: Source,
+    table: SeekTable,
+    /// The frames that were read last, the newest last.
+    kept: Mutex<Vec<(u32, Arc<[u8]>)>>,
+}
+
+/// Whether it begins as what zstd has compressed.
+pub fn is_compressed(source: &Source) -> io::Result<bool> {
+    let mut magic = [0; MAGIC.len()];
+    Ok(source.read(&mut magic, 0)? == magic.len() && magic == MAGIC)
+}
+
+impl Compressed {
+    /// None without a table.
+    pub fn new(source: Source) -> Option<Self> {
+        let len = source.len().ok()?;
+        let mut foot = [0; FOOT as usize];
+        let foot_at = len.checked_sub(FOOT)?;
+        source.read(&mut foot, foot_at).ok()?;
+        // How long the table is, at most: no more than that is read.
+        let frames = u64::from(u32::from_le_bytes(foot[..4].try_into().expect("4 bytes")));
+        let most = (frames * ENTRY + HEAD + FOOT).min(len);
+        let mut table = vec![0; usize::try_from(most).ok()?];
+        let read = source.read(&mut table, len - most).ok()?;
+        let table = SeekTable::from_seekable(&mut BytesWrapper::new(&table[..read])).ok()?;
+        (table.max_frame_size_decomp() <= MOST && table.size_comp() <= len).then(|| Self {
+            source,
+            table,
+            kept: Mutex::default(),
+        })
+    }
+
+    /// How many bytes there are, uncompressed.
+    pub fn len(&self) -> u64 {
+        self.table.size_decomp()
+    }
+
+    /// Fills the buffer from a byte on, as far as there are bytes. Returns how many there were.
+    pub fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        let mut read = 0;
+        while read < buffer.len() && at + (read as u64) < self.len() {
+            let at = at + read as u64;
+            let frame = self.table.frame_index_decomp(at);
+            let start = self.table.frame_start_decomp(frame).map_err(io::Error::other)?;
+            let content = self.frame(frame)?;
+            let rest = content.get((at - start) as usize..).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
+            let len = rest.len().min(buffer.len() - read);
+            buffer[read..read + len].copy_from_slice(&rest[..len]);
+            read += len;
+        }
+        Ok(read)
+    }
+
+    /// A frame, uncompressed. One that is damaged is all zero, as if nobody had written there.
+    fn frame(&self, number: u32) -> io::Result<Arc<[u8]>> {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, frame)) = kept().iter().find(|(kept, _)| *kept == number) {
+            return Ok(Arc::clone(frame));
+        }
+        let size = |size: zeekstd::Result<u64>| size.map(|size| size as usize).map_err(io::Error::other);
+        let mut compressed = vec![0; size(self.table.frame_size_comp(number))?];
+        let start = self.table.frame_start_comp(number).map_err(io::Error::other)?;
+        let read = self.source.read(&mut compressed, start)?;
+        let mut content = vec![0; size(self.table.frame_size_decomp(number))?];
+        if zstd_safe::decompress(&mut content[..], &compressed[..read]) != Ok(content.len()) {
+            content.fill(0);
+        }
+        let content: Arc<[u8]> = content.into();
+        let mut kept = kept();
+        if kept.len() >= KEPT {
+            kept.remove(0);
+        }
+        kept.push((number, Arc::clone(&content)));
+        Ok(content)
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of all images of a trace, as flat arrays: all that the machine looks at is an index away.
+//! The tables of all images of a trace, as flat arrays: all that the replay looks at is an index away.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -26,7 +26,7 @@ pub struct InvalidTables {
 /// No node, function or name.
 pub const NONE: u32 = u32::MAX;
 
-/// What the machine does at a node.
+/// What the replay does at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     /// A call of a traced function by name.

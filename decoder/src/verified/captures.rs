@@ -25,8 +25,8 @@ use super::Functions;
 use crate::Decoder;
 use crate::context::{Context, FrameKind, Piece, Run};
 use crate::decode::DecodeError;
-use crate::render::{Format, Renderer};
-use crate::symbols::{Symbols, hex};
+use crate::images::symbols::{Symbols, hex};
+use crate::show::render::{Format, Renderer};
 use crate::token::{BuildId, Token};
 
 /// Captures that are described one by one, of those that are wrong.

@@ -19,6 +19,6 @@ mod program;
 mod store;
 mod threads;
 mod trace_cli;
-mod trace_machine;
+mod trace_replay;
 mod walks;
 mod words;

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use pcce::Token;
-use pcce::core::Core;
+use pcce::core_file::Core;
 
 use crate::Target;
 use crate::machine::{E_MACHINE, REGISTERS, WRITTEN};

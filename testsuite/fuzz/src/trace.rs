@@ -1,7 +1,7 @@
 //! Traces of calls: files, and words of streams in chunks with the right heads and checksums, which no mutation of
 //! bytes would hit.
 
-use pcce::trace::{EventKind, Machine, NONE, OPEN, Programs, Reader, TraceFile, UNKNOWN};
+use pcce::trace::{EventKind, Replay, NONE, OPEN, Programs, Reader, TraceFile, UNKNOWN};
 use pcce_abi::trace::{CHUNK_HEAD, CONTINUED, ENDED, FIRST, OPEN as UNFINISHED, UNIT};
 use pcce_dictionary::trace::Kind;
 
@@ -86,14 +86,14 @@ fn check(input: &[u8]) {
     let programs = Programs::from_modules(&files).expect("the tables are good");
     let reader = Reader::new(&file, &programs);
     for stream in &file.streams {
-        let mut machine = reader.machine(stream);
-        while let Some(event) = machine.next() {
+        let mut replay = reader.replay(stream);
+        while let Some(event) = replay.next() {
             if event.node != NONE && !matches!(event.kind, EventKind::Gap(_) | EventKind::End(_)) {
                 assert!(function_of(&world, event.node).is_some(), "{event:?}");
             }
-            check_stack(&world, &machine);
+            check_stack(&world, &replay);
         }
-        machine.finish().expect("memory can be read");
+        replay.finish().expect("memory can be read");
     }
 }
 
@@ -106,8 +106,8 @@ fn function_of(world: &World, node: u32) -> Option<u32> {
 }
 
 /// Each activation stands at a node of its own, and was called there by the one further out.
-fn check_stack(world: &World, machine: &Machine<'_>) {
-    let stack = machine.stack();
+fn check_stack(world: &World, replay: &Replay<'_>) {
+    let stack = replay.stack();
     let Some(inner) = stack.last().filter(|inner| inner.function != OPEN && inner.function != UNKNOWN) else {
         return;
     };

@@ -8,7 +8,7 @@ use pcce_abi::trace::{CONTINUED, ENDED};
 
 use super::{PartFile, PartsError};
 use crate::context::Frame;
-use crate::trace::images::Programs;
+use crate::trace::programs::Programs;
 use crate::trace::reader::Reader;
 use crate::trace::{context, heading};
 
@@ -145,17 +145,17 @@ impl Difference {
         let reader = Reader::new(&part.file, programs);
         let stream = part.file.stream(part.streams.get(self.stream)?.stream.number)?;
         let chunk = stream.chunks.iter().position(|chunk| chunk.sequence == sequence)?;
-        let mut machine = match sequence {
-            0 => reader.machine(stream),
-            _ => reader.machine_from(stream, chunk, None),
+        let mut replay = match sequence {
+            0 => reader.replay(stream),
+            _ => reader.replay_from(stream, chunk, None),
         };
         let mut frames = None;
-        while let Some(event) = machine.next() {
-            let position = machine.position();
+        while let Some(event) = replay.next() {
+            let position = replay.position();
             if position >> 40 > sequence || (position >> 8) & 0xffff_ffff > from && frames.is_some() {
                 break;
             }
-            frames = Some(context(&programs.tables, &event, machine.stack()));
+            frames = Some(context(&programs.tables, &event, replay.stack()));
         }
         frames.filter(|frames| !frames.is_empty())
     }

@@ -1,0 +1,261 @@
+//! The table of a program's machine code, from its file.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use object::{Object, ObjectSymbol};
+use pcce_abi::functions::OPEN_THUNK;
+use pcce_abi::trace;
+use pcce_dictionary::Module;
+use pcce_dictionary::code::{Code, FunctionCode, Role, State};
+
+use super::elf::{names_are_bounded, stored, tls_offset};
+use super::flow::LandingPad;
+use super::function::{Function, Surroundings};
+use super::image::{Image, stubs};
+use super::lines::{Lines, Named, Names};
+use super::machine::Control;
+use super::ranges::{Range, is_outlined, ranges, roles};
+use super::unwind::unwind_tables;
+use super::{findings, split_functions};
+
+/// Makes the table of a linked program. `file` has its symbols and debug information, `loaded` its instructions and
+/// unwind tables: the same file, or the stripped program beside its debug file. `addresses`: the content of
+/// [`SECTION`](pcce_dictionary::code::SECTION).
+pub(crate) fn build(
+    file: &object::File<'_>,
+    loaded: &object::File<'_>,
+    modules: &[Module],
+    addresses: &[(u64, Vec<u64>)],
+) -> Code {
+    let (Some(len), Some(_)) = (stored(file), stored(loaded)) else { return Code::default() };
+    if !names_are_bounded(file) || !names_are_bounded(loaded) {
+        return Code::default();
+    }
+    let Some(mut image) = Image::new(loaded, tls_offset(file)) else { return Code::default() };
+    let unwind = unwind_tables(loaded);
+    let mut ranges = ranges(file, &unwind, roles(modules, addresses), stubs(&image));
+    let mut parts = split_functions::find(&mut ranges, file, &image);
+    let mut name_at = named(file, &ranges, modules);
+    for range in ranges.iter_mut().filter(|r| r.role == Role::Plain) {
+        if range.symbol.is_some_and(is_outlined) {
+            range.role = Role::Opaque;
+            if let Some(code) = image.function(range) {
+                image.outlined.insert(range.start, code);
+            }
+        } else if image.changes_id(range, name_at[&range.start].0) {
+            range.role = Role::Opaque;
+            image.opaque.insert(range.start);
+        }
+    }
+    name_at.extend(behind_entries(file, &image, &ranges, &name_at));
+    let mut table = Table { names: Names::new(), lines: Lines::new(file, len), rows: BTreeMap::new() };
+    for range in &ranges {
+        let name = table.names.number(name_at[&range.start]);
+        table.rows.insert(range.start, row(range, name));
+    }
+    // Where code goes on that no range is known to be.
+    let mut elsewhere = BTreeSet::new();
+    for (number, range) in ranges.iter().enumerate() {
+        if !matches!(range.role, Role::Instrumented(..)) || range.part {
+            continue;
+        }
+        let parts = parts.remove(&number).unwrap_or_default();
+        let parts: Vec<&Range<'_>> =
+            std::iter::once(range).chain(parts.iter().map(|&part| &ranges[part])).collect();
+        let code: Vec<_> = parts.iter().map(|part| (part.start, image.code(part))).collect();
+        let Some(function) = Function::new(image.machine, &code) else { continue };
+        elsewhere.extend(
+            function.exits().filter(|target| name_at.get(target).is_none_or(|name| name.0.is_empty())),
+        );
+        let pads =
+            |part: &&Range<'_>| unwind.get(&part.start).map_or(Some(&[][..]), |entry| entry.pads.as_deref());
+        if let Some(pads) = parts.iter().map(pads).collect::<Option<Vec<_>>>() {
+            table.fill(&function, &image, &pads.concat(), range.start, &name_at);
+        }
+    }
+    // That code may go on elsewhere, too.
+    let mut known = elsewhere.clone();
+    let mut read = BTreeSet::new();
+    while let Some(target) = elsewhere.pop_first() {
+        if image.is_stub(target) {
+            continue;
+        }
+        let Some((start, len)) = table.lose(target, &image) else { continue };
+        if !read.insert(start) {
+            continue;
+        }
+        let bytes = image.bytes(start);
+        let code = Function::new(image.machine, &[(start, bytes.get(..len as usize).unwrap_or_default())]);
+        for next in code.iter().flat_map(Function::exits) {
+            if name_at.get(&next).is_none_or(|name| name.0.is_empty()) && known.insert(next) {
+                elsewhere.insert(next);
+            }
+        }
+    }
+    let Table { names, lines, rows } = table;
+    Code {
+        files: lines.files,
+        names: names.list,
+        places: lines.places,
+        functions: rows.into_values().collect(),
+    }
+}
+
+/// Where calls by name enter functions of a program that writes traces: behind the instruction with which those begin
+/// that others may enter, too.
+fn behind_entries<'a>(
+    file: &object::File<'_>,
+    image: &Image<'_>,
+    ranges: &[Range<'_>],
+    name_at: &BTreeMap<u64, Named<'a>>,
+) -> Vec<(u64, Named<'a>)> {
+    let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
+    let enter = file.symbols().find(enter).map(|s| s.address());
+    let begins = |range: &&Range<'_>| {
+        let behind = range.start.checked_add(trace::ENTRY_LEN)?;
+        let call = image.bytes(range.start).get(..trace::ENTRY_LEN as usize)?;
+        let call = image.machine.instruction(range.start, call)?;
+        let enters = call.next() == behind && call.control == Control::Call(enter);
+        (enters && enter.is_some()).then_some((behind, name_at[&range.start]))
+    };
+    ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..))).filter_map(|r| begins(&r)).collect()
+}
+
+/// The row of a range of which nothing is known yet.
+fn row(range: &Range<'_>, name: u32) -> FunctionCode {
+    FunctionCode {
+        start: range.start,
+        len: range.len,
+        name,
+        role: range.role,
+        part: range.part,
+        states: Vec::new(),
+        lines: Vec::new(),
+        calls: Vec::new(),
+        frame_offset: None,
+        frame_position: None,
+        stays: false,
+    }
+}
+
+/// The table in the making.
+struct Table {
+    names: Names,
+    lines: Lines,
+    rows: BTreeMap<u64, FunctionCode>,
+}
+
+impl Table {
+    /// The row of the range with this address.
+    fn row(&mut self, address: u64) -> Option<&mut FunctionCode> {
+        let row = self.rows.range_mut(..=address).next_back()?.1;
+        (address - row.start < row.len).then_some(row)
+    }
+
+    /// Adds what the instructions of a function say, to the rows of all of its parts.
+    fn fill(
+        &mut self,
+        function: &Function,
+        image: &Image<'_>,
+        pads: &[LandingPad],
+        start: u64,
+        name_at: &BTreeMap<u64, Named<'_>>,
+    ) {
+        let own = name_at.get(&start).map_or("", |name| name.0);
+        let is_thunk = |target: &u64| {
+            name_at.get(target).is_some_and(|name| name.0.strip_suffix(OPEN_THUNK) == Some(own))
+        };
+        let open_thunk = function.jumps().find(is_thunk);
+        let findings = findings::findings(function, image, pads, open_thunk);
+        // A jump to where no function begins leads to more code of this one.
+        let tail = |target| name_at.get(&target).is_some_and(|name| !name.0.is_empty());
+        if function.exits().all(tail)
+            && let Some(row) = self.row(start)
+        {
+            row.frame_offset = findings.frame_offset.known();
+            row.frame_position = findings.frame_position.known();
+            row.stays = findings.stays;
+        }
+        for (address, state) in function.instructions.iter().map(|i| i.address).zip(findings.states) {
+            let place = self.lines.at(address, &mut self.names);
+            let Some(row) = self.row(address) else { continue };
+            let offset = (address - row.start) as u32;
+            if row.states.last().map_or(State::Unknown, |s| s.1) != state {
+                row.states.push((offset, state));
+            }
+            if row.lines.last().map_or(0, |l| l.1) != place {
+                row.lines.push((offset, place));
+            }
+        }
+        for (behind, target) in function.calls() {
+            let name = target.and_then(|t| name_at.get(&t)).filter(|name| !name.0.is_empty());
+            let name = name.map_or(0, |&name| self.names.number(name) + 1);
+            // The byte in front belongs to the call.
+            if let Some(row) = self.row(behind - 1) {
+                row.calls.push(((behind - row.start) as u32, name));
+            }
+        }
+    }
+
+    /// Notes that an instrumented function goes on at an address where no function is known to begin. Returns where
+    /// that code is, if it is none of another instrumented function.
+    fn lose(&mut self, target: u64, image: &Image<'_>) -> Option<(u64, u64)> {
+        let next = self.rows.range(target.checked_add(1)?..).next().map(|(start, _)| *start);
+        if let Some(row) = self.row(target) {
+            if row.role == Role::Plain {
+                row.role = Role::Opaque;
+            }
+            return (row.role == Role::Opaque).then_some((row.start, row.len));
+        }
+        let end = target.saturating_add(image.bytes(target).len() as u64);
+        let len = next.map_or(end, |next| next.min(end)) - target;
+        let range = Range { start: target, len, symbol: None, role: Role::Opaque, part: false };
+        if !(1..=u64::from(u32::MAX)).contains(&len) {
+            return None;
+        }
+        let name = self.names.number(("", 0));
+        self.rows.insert(target, row(&range, name));
+        Some((target, len))
+    }
+}
+
+/// The names of all functions, by their addresses. Namesakes are numbered from 1 on where they are local; what other
+/// images can call is 0, and so are the stubs that lead to it.
+fn named<'a>(
+    file: &object::File<'_>,
+    ranges: &[Range<'a>],
+    modules: &'a [Module],
+) -> BTreeMap<u64, Named<'a>> {
+    let (mut local, mut global) = (HashSet::new(), HashSet::new());
+    for symbol in file.symbols().chain(file.dynamic_symbols()).filter(|s| !s.is_undefined()) {
+        if symbol.is_local() { &mut local } else { &mut global }.insert(symbol.address());
+    }
+    let mut counts: HashMap<&str, u32> = HashMap::new();
+    for range in ranges.iter().filter(|range| !range.part) {
+        *counts.entry(range.name(modules)).or_default() += 1;
+    }
+    let (mut numbers, mut of_rows) = (HashMap::new(), HashMap::new());
+    let mut named = BTreeMap::new();
+    // Parts may come first.
+    let (parts, whole): (Vec<_>, Vec<_>) = ranges.iter().partition(|range| range.part);
+    for range in whole.into_iter().chain(parts) {
+        let name = range.name(modules);
+        let is_namesake = local.contains(&range.start)
+            && !global.contains(&range.start)
+            && !range.part
+            && !name.is_empty()
+            && counts.get(name).is_some_and(|&count| count > 1);
+        let row = Some(range.role).filter(|role| matches!(role, Role::Instrumented(..)));
+        let number = match is_namesake {
+            true => {
+                let last = numbers.entry(name).or_insert(0);
+                *last += 1;
+                *last
+            }
+            false => row.and_then(|row| of_rows.get(&row).copied()).unwrap_or(0),
+        };
+        of_rows.extend(row.map(|row| (row, number)));
+        named.insert(range.start, (name, number));
+    }
+    named
+}

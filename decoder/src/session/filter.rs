@@ -1,0 +1,377 @@
+//! Text with context tokens anywhere in it: finds them, and writes the text with their contexts.
+//!
+//! The text is bytes, which need not be UTF-8. What is no token, or is one that cannot be decoded, is copied as it is.
+//! Numbers of contexts are looked for where the decoder knows what interned ones stand for.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::ops::Range;
+
+use memchr::{memchr, memmem};
+use pcce_abi::token::SUBMITTED;
+
+use crate::session::{self, Failure, MAX_CALLS_IN_LOG, NUMBER, Outcome, Session};
+use crate::show::render::Format;
+use crate::token::BuildId;
+
+/// So many modules without dictionary are named.
+const MAX_NAMED: usize = 64;
+
+/// So many bytes of output need not be held.
+const MUCH: usize = 1 << 22;
+
+/// What tokens start with, in front of their version.
+const PREFIX: &[u8] = pcce_abi::token::PREFIX.as_bytes();
+
+/// What words are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// Tokens.
+    Tokens,
+    /// Tokens, and numbers of `pcce_context()`: behind [`NUMBER`], or from 2⁶³ on.
+    TokensAndNumbers,
+}
+
+/// The places of the words in `text` that look like tokens: one token, or several joined by `+`, as a context across
+/// threads is written. A `+` that no word follows belongs to the token if the word ends there. In place of the first
+/// token there may be a number, if these are looked for.
+pub fn tokens(text: &[u8], words: Words) -> impl Iterator<Item = Range<usize>> {
+    let finder = memmem::Finder::new(PREFIX);
+    let mut from = 0;
+    // The next token, or where the text ends.
+    let mut token = 0..0;
+    std::iter::from_fn(move || {
+        if token.start < from || token.end == 0 {
+            token = next_token(text, from, &finder, words).unwrap_or(text.len()..text.len() + 1);
+        }
+        let number = match words {
+            Words::Tokens => None,
+            Words::TokensAndNumbers => next_number(text, from, token.start),
+        };
+        let found = number.unwrap_or(token.clone());
+        if found.end > text.len() {
+            return None;
+        }
+        from = origins(text, found.end);
+        Some(found.start..from)
+    })
+}
+
+/// The next word that looks like a token.
+fn next_token(
+    text: &[u8],
+    mut from: usize,
+    finder: &memmem::Finder<'_>,
+    words: Words,
+) -> Option<Range<usize>> {
+    loop {
+        let start = from + finder.find(&text[from..])?;
+        let marked = if words == Words::Tokens { None } else { marked_number(text, start) };
+        if let Some(end) = single(text, start).or(marked) {
+            return Some(start..end);
+        }
+        from = start + PREFIX.len();
+    }
+}
+
+/// The end of the number behind [`NUMBER`] at `start`, if there is one.
+fn marked_number(text: &[u8], start: usize) -> Option<usize> {
+    let rest = text.get(start..)?.strip_prefix(NUMBER)?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    session::number(&rest[..digits]).map(|_| start + NUMBER.len() + digits)
+}
+
+/// The next word from `from` on, in front of `end`, that is an interned number.
+fn next_number(text: &[u8], from: usize, end: usize) -> Option<Range<usize>> {
+    /// Fewer digits make smaller numbers.
+    const FEWEST: usize = 18;
+    let in_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let mut start = from;
+    while start < end {
+        let length = text[start..end].iter().take_while(|byte| in_word(**byte)).count();
+        let word = &text[start..start + length];
+        // No part of a name, of a fraction, or of an exponent.
+        let before = start.checked_sub(1).is_some_and(|at| matches!(text[at], b'.' | b'-' | b'+'));
+        let behind = text.get(start + length) == Some(&b'.')
+            && text.get(start + length + 1).is_some_and(u8::is_ascii_digit);
+        if length >= FEWEST
+            && !before
+            && !behind
+            && word[0].is_ascii_digit()
+            && session::number(word).flatten().is_some_and(|number| number >= pcce_abi::INTERNED)
+        {
+            return Some(start..start + length);
+        }
+        start += length.max(1);
+    }
+    None
+}
+
+/// The end of the origins of a thread behind a token that ends at `end`.
+fn origins(text: &[u8], mut end: usize) -> usize {
+    while text.get(end) == Some(&b'+') {
+        let start = end + 1 + usize::from(text.get(end + 1) == Some(&SUBMITTED));
+        match single(text, start) {
+            Some(next) => end = next,
+            None => {
+                let cut = text.get(start) == Some(&b'~');
+                let behind = if cut { start + 1 } else { end + 1 };
+                if !text.get(behind).is_some_and(|byte| byte.is_ascii_graphic()) {
+                    end = behind;
+                }
+                break;
+            }
+        }
+    }
+    end
+}
+
+/// Whether a token can go on with this byte.
+#[must_use]
+pub fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'~' | b':' | SUBMITTED)
+}
+
+/// The end of the single token that starts at `start`, if one does.
+fn single(text: &[u8], start: usize) -> Option<usize> {
+    let rest = text.get(start..)?.strip_prefix(PREFIX)?;
+    let version = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let body = rest[version..].strip_prefix(b".")?;
+    let in_body = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let length = body.iter().take_while(in_body).count();
+    (version > 0 && length > 0).then_some(start + PREFIX.len() + version + 1 + length)
+}
+
+/// Numbers of lines, asked for in the order of the text.
+struct Lines<'t> {
+    text: &'t [u8],
+    at: usize,
+    /// The number of the line with `at` in it.
+    line: u64,
+}
+
+impl Lines<'_> {
+    fn of(&mut self, at: usize) -> u64 {
+        self.line += memchr::memchr_iter(b'\n', &self.text[self.at..at]).count() as u64;
+        self.at = at;
+        self.line
+    }
+}
+
+/// Tokens of a text that were not decoded as a whole.
+#[derive(Debug, Default)]
+pub struct Failures {
+    /// Those that are no tokens of this build, or damaged; they were left as they are.
+    pub left: Counted<Failure>,
+    /// Modules whose dictionary was not given: their calls are left out, others are there.
+    pub missing: HashMap<BuildId, Counted<()>>,
+}
+
+/// How many there were, and the first one.
+#[derive(Debug)]
+pub struct Counted<T> {
+    /// How many.
+    pub count: u64,
+    /// The line of the first one, from 1, and what it is.
+    pub first: Option<(u64, T)>,
+}
+
+impl<T> Default for Counted<T> {
+    fn default() -> Self {
+        Self { count: 0, first: None }
+    }
+}
+
+impl<T> Counted<T> {
+    /// Adds `count` of them, the first of which is in `line`.
+    pub fn add(&mut self, count: u64, line: u64, what: impl FnOnce() -> T) {
+        self.count += count;
+        if self.first.as_ref().is_none_or(|(first, _)| line < *first) {
+            self.first = Some((line, what()));
+        }
+    }
+
+    /// Adds those of another part of the text.
+    pub fn merge(&mut self, other: Self) {
+        if let Some((line, what)) = other.first {
+            self.add(other.count, line, || what);
+        }
+    }
+}
+
+impl Failures {
+    /// Adds those of another part of the text.
+    pub fn merge(&mut self, other: Self) {
+        self.left.merge(other.left);
+        for (id, counted) in other.missing {
+            self.missing.entry(id).or_default().merge(counted);
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.left.count == 0 && self.missing.is_empty()
+    }
+
+    fn note(&mut self, outcome: Outcome, session: &Session<'_>, count: u64, mut line: impl FnMut() -> u64) {
+        match outcome {
+            Outcome::Decoded => {}
+            Outcome::Incomplete => {
+                for id in session.missing() {
+                    if self.missing.len() >= MAX_NAMED && !self.missing.contains_key(&id) {
+                        continue;
+                    }
+                    self.missing.entry(id).or_default().add(count, line(), || ());
+                }
+            }
+            Outcome::Failed(failure) => self.left.add(count, line(), || failure),
+        }
+    }
+}
+
+/// Writes texts with the contexts of their tokens: below the line of the token with [`Format::Below`], in
+/// place of it with [`Format::InPlace`].
+#[derive(Debug)]
+pub struct Filter<'d> {
+    session: Session<'d>,
+    words: Words,
+    below: bool,
+    /// What could not be decoded up to here.
+    pub failures: Failures,
+}
+
+impl<'d> Filter<'d> {
+    /// A filter that writes contexts as `session` does.
+    #[must_use]
+    pub fn new(session: Session<'d>) -> Self {
+        let below = session.format() == Format::Below;
+        let words = if session.has_numbers() { Words::TokensAndNumbers } else { Words::Tokens };
+        let session = session.bounded(MAX_CALLS_IN_LOG);
+        Self { session, words, below, failures: Failures::default() }
+    }
+
+    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is there,
+    /// whenever that is much.
+    pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>, mut full: impl FnMut(&mut Vec<u8>)) {
+        // Up to where the text is copied: with contexts below, always up to the end of a line.
+        let mut copied = 0;
+        let mut lines = Lines { text, at: 0, line };
+        for token in tokens(text, self.words) {
+            let mut unended = false;
+            if !self.below {
+                out.extend_from_slice(&text[copied..token.start]);
+                copied = token.start;
+            } else if copied <= token.start {
+                let end = memchr(b'\n', &text[token.end..]).map_or(text.len(), |at| token.end + at + 1);
+                out.extend_from_slice(&text[copied..end]);
+                copied = end;
+            }
+            if self.below && out.last().is_some_and(|byte| *byte != b'\n') {
+                out.push(b'\n');
+                unended = true;
+            }
+            let before = out.len();
+            let outcome = self.session.decode(&text[token.clone()], out).unwrap_or_else(|e| never(&e));
+            if unended && out.len() == before {
+                out.pop();
+            }
+            if !self.below && !matches!(outcome, Outcome::Failed(_)) {
+                copied = token.end;
+            }
+            self.failures.note(outcome, &self.session, 1, || lines.of(token.start));
+            if out.len() >= MUCH && (!self.below || out.last() == Some(&b'\n')) {
+                full(out);
+            }
+        }
+        out.extend_from_slice(&text[copied..]);
+    }
+}
+
+/// Different contexts that are counted take so many bytes at most.
+const MAX_KEPT: usize = 1 << 28;
+
+/// Counts the tokens of a text.
+#[derive(Debug, Default)]
+pub struct Census {
+    /// For each token how often it was there, and the number of the first line with it.
+    tokens: HashMap<Box<[u8]>, (u64, u64)>,
+}
+
+impl Census {
+    /// Counts the words of `text`, whole lines of which the first one has number `line`.
+    pub fn text(&mut self, text: &[u8], line: u64, words: Words) {
+        let mut lines = Lines { text, at: 0, line };
+        for token in tokens(text, words) {
+            let word = &text[token.clone()];
+            if let Some((count, _)) = self.tokens.get_mut(word) {
+                *count += 1;
+            } else {
+                self.tokens.insert(word.into(), (1, lines.of(token.start)));
+            }
+        }
+    }
+
+    /// Adds those of another part of the text.
+    pub fn merge(&mut self, other: Self) {
+        for (token, (count, line)) in other.tokens {
+            let entry = self.tokens.entry(token).or_insert((0, line));
+            *entry = (entry.0 + count, entry.1.min(line));
+        }
+    }
+
+    /// Writes each context once, the most frequent one first, in [`Format::Below`], [`Format::InPlace`] or
+    /// [`Format::Json`]. Tokens with equal frames are one context.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(self, session: Session<'_>, out: &mut impl Write) -> io::Result<Failures> {
+        let format = session.format();
+        let mut session = session.bounded(MAX_CALLS_IN_LOG);
+        let mut failures = Failures::default();
+        let mut contexts: HashMap<Box<[u8]>, u64> = HashMap::new();
+        let mut text = Vec::new();
+        let mut kept = 0;
+        let mut tokens: Vec<_> = self.tokens.into_iter().collect();
+        tokens.sort_unstable_by_key(|&(_, (_, line))| line);
+        for (token, (count, line)) in tokens {
+            text.clear();
+            let mut outcome = session.decode(&token, &mut text)?;
+            if !matches!(outcome, Outcome::Failed(_)) {
+                // The object is {"token":TOKEN,"frames":…}, and equal contexts may have several tokens.
+                let frames = if format == Format::Json { "{\"token\":\"\",".len() + token.len() } else { 0 };
+                let text = &text[frames..];
+                if let Some(before) = contexts.get_mut(text) {
+                    *before += count;
+                } else if kept + text.len() <= MAX_KEPT {
+                    kept += text.len();
+                    contexts.insert(text.into(), count);
+                } else {
+                    outcome = Outcome::Failed(Failure::ManyContexts { kept });
+                }
+            }
+            failures.note(outcome, &session, count, || line);
+        }
+        let mut contexts: Vec<_> = contexts.into_iter().collect();
+        contexts.sort_unstable_by(|(a, m), (b, n)| (n, a).cmp(&(m, b)));
+        for (number, (text, count)) in contexts.iter().enumerate() {
+            match format {
+                Format::Json => write!(out, "{{\"count\":{count},")?,
+                Format::Text | Format::Below => {
+                    let between = if number == 0 { "" } else { "\n" };
+                    writeln!(out, "{between}{count} {}", if *count == 1 { "time" } else { "times" })?;
+                }
+                Format::Folded | Format::InPlace => {}
+            }
+            out.write_all(text)?;
+            if format == Format::InPlace {
+                writeln!(out, " {count}")?;
+            }
+        }
+        Ok(failures)
+    }
+}
+
+fn never(error: &io::Error) -> ! {
+    unreachable!("memory can be written: {error}")
+}

@@ -1,0 +1,243 @@
+//! Dictionaries by build id: the folders in which they are kept, and debuginfod.
+//!
+//! A folder has them below `.build-id`, as debuggers know it (`.build-id/ab/cdef….debug` is a debug file with build id
+//! abcdef…, `.build-id/ab/cdef….pcce.json` a dictionary), or as files of any name. A token has the first bytes of a
+//! build id only; debuginfod is asked for whole ones, so for those that are no longer than that, or were learnt.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use elsa::sync::FrozenMap;
+use object::{Object, ReadCache};
+use pcce_dictionary::Dictionary;
+use pcce_dictionary::section::SECTION;
+
+use crate::code::elf::ELF_MAGIC;
+use crate::decode::Decoder;
+use crate::load::debug_files::{self, ask_debuginfod, debuginfod};
+use crate::load::load;
+use crate::numbers::Numbers;
+use crate::token::BuildId;
+
+/// What the name of a dictionary ends in.
+pub const ENDING: &str = ".pcce.json";
+/// The subfolder in which files have their build ids as names.
+const BY_ID: &str = ".build-id";
+/// A dictionary's build id is in its first bytes.
+const START: u64 = 4096;
+/// So many ids that were not found are remembered.
+const MAX_ABSENT: usize = 1 << 16;
+
+/// Where dictionaries are looked for, and those that were found.
+#[derive(Debug)]
+pub struct Store {
+    folders: Vec<PathBuf>,
+    /// Dictionaries that are there from the start.
+    given: Vec<Dictionary>,
+    /// What decoders look up interned numbers in.
+    numbers: Option<Numbers>,
+    /// Files of the folders by the start of their build id, which are named otherwise.
+    files: OnceLock<HashMap<BuildId, PathBuf>>,
+    places: Mutex<HashMap<BuildId, Option<PathBuf>>>,
+    whole: Mutex<HashMap<BuildId, String>>,
+    /// Files that were found and are of no use, and why.
+    useless: Mutex<Vec<String>>,
+    decoders: FrozenMap<Vec<BuildId>, Box<Decoder>>,
+}
+
+impl Store {
+    /// Looks in these folders, then where the system keeps debug files, and asks debuginfod at last.
+    #[must_use]
+    pub fn new(folders: &[PathBuf], given: Vec<Dictionary>) -> Self {
+        Self {
+            folders: folders.iter().cloned().chain([PathBuf::from(debug_files::SYSTEM)]).collect(),
+            given,
+            numbers: None,
+            files: OnceLock::new(),
+            places: Mutex::default(),
+            whole: Mutex::default(),
+            useless: Mutex::default(),
+            decoders: FrozenMap::new(),
+        }
+    }
+
+    /// Lets the decoders look up interned numbers.
+    #[must_use]
+    pub fn with_numbers(self, numbers: Option<Numbers>) -> Self {
+        Self { numbers, ..self }
+    }
+
+    /// The decoder for a token of these images, if a dictionary was found that was not given.
+    #[must_use]
+    pub fn decoder(&self, images: &[BuildId]) -> Option<&Decoder> {
+        let given = |id: &BuildId| self.given.iter().any(|d| d.build_id.starts_with(&id.to_string()));
+        let absent = images.iter().filter(|id| !id.as_bytes().is_empty() && !given(id));
+        let mut found: Vec<(BuildId, PathBuf)> =
+            absent.filter_map(|id| Some((*id, self.find(id)?))).collect();
+        found.sort_unstable();
+        found.dedup();
+        if found.is_empty() {
+            return None;
+        }
+        let key: Vec<BuildId> = found.iter().map(|(id, _)| *id).collect();
+        if let Some(decoder) = self.decoders.get(&key) {
+            return Some(decoder);
+        }
+        let mut dictionaries = self.given.clone();
+        let mut paths = Vec::new();
+        for (id, path) in found {
+            match load(&path) {
+                Ok(dictionary) => {
+                    dictionaries.push(dictionary);
+                    paths.push(path);
+                }
+                Err(error) => self.is_useless(&id, error.to_string()),
+            }
+        }
+        if paths.is_empty() {
+            return None;
+        }
+        match Decoder::new(&dictionaries) {
+            Ok(mut decoder) => {
+                for (number, path) in paths.into_iter().enumerate() {
+                    decoder.set_program(self.given.len() + number, path, None);
+                }
+                if let Some(numbers) = &self.numbers {
+                    decoder.set_numbers(numbers.clone());
+                }
+                Some(self.decoders.insert(key, Box::new(decoder)))
+            }
+            Err(error) => {
+                key.iter().for_each(|id| self.is_useless(id, error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// Remembers a whole build id, in hexadecimal digits, of which tokens have the start only.
+    pub fn learn(&self, build_id: &str) {
+        let digits = |at: usize| u8::from_str_radix(build_id.get(at..at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..build_id.len()).step_by(2).map(digits).collect();
+        if let Some(bytes) = bytes {
+            lock(&self.whole).insert(BuildId::from_prefix(&bytes), build_id.to_owned());
+        }
+    }
+
+    /// Where dictionaries were looked for, and what was wrong with some, for people.
+    #[must_use]
+    pub fn looked(&self) -> String {
+        let mut places: Vec<String> =
+            self.folders.iter().map(|folder| folder.display().to_string()).collect();
+        if debuginfod() {
+            places.push("debuginfod".to_owned());
+        }
+        let mut text = places.join(", ");
+        for useless in lock(&self.useless).iter() {
+            text.extend(["; ", useless]);
+        }
+        text
+    }
+
+    fn is_useless(&self, id: &BuildId, why: String) {
+        lock(&self.places).insert(*id, None);
+        let mut useless = lock(&self.useless);
+        if useless.len() < 8 && !useless.contains(&why) {
+            useless.push(why);
+        }
+    }
+
+    /// The file with the dictionary.
+    fn find(&self, id: &BuildId) -> Option<PathBuf> {
+        if let Some(known) = lock(&self.places).get(id) {
+            return known.clone();
+        }
+        let place = self.look(id);
+        let mut places = lock(&self.places);
+        if place.is_some() || places.len() < MAX_ABSENT {
+            places.insert(*id, place.clone());
+        }
+        place
+    }
+
+    fn look(&self, id: &BuildId) -> Option<PathBuf> {
+        let by_id = self.folders.iter().find_map(|folder| {
+            let digits = id.to_string();
+            let folder = folder.join(BY_ID).join(&digits[..2]);
+            let mut files: Vec<PathBuf> =
+                fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+            files.retain(|file| {
+                let name = file.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with(&digits[2..]) && (name.ends_with(ENDING) || name.ends_with(".debug"))
+            });
+            // Dictionaries before debug files.
+            files.sort_by_key(|file| (!file.to_string_lossy().ends_with(ENDING), file.clone()));
+            files.into_iter().find(|file| build_id(file).as_ref() == Some(id))
+        });
+        by_id.or_else(|| self.files.get_or_init(|| self.other_files()).get(id).cloned()).or_else(|| {
+            let whole = lock(&self.whole).get(id).cloned();
+            ask_debuginfod(&whole.unwrap_or_else(|| id.to_string()))
+        })
+    }
+
+    /// The files right in the folders that were given, by build id.
+    fn other_files(&self) -> HashMap<BuildId, PathBuf> {
+        let own = self.folders.iter().filter(|folder| **folder != Path::new(debug_files::SYSTEM));
+        let mut files: Vec<PathBuf> = own
+            .filter_map(|folder| fs::read_dir(folder).ok())
+            .flatten()
+            .flatten()
+            .map(|e| e.path())
+            .collect();
+        files.retain(|file| file.is_file());
+        files.sort();
+        let mut by_id = HashMap::new();
+        for file in files {
+            if let Some(id) = build_id(&file) {
+                by_id.entry(id).or_insert(file);
+            }
+        }
+        by_id
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The file below `folder` that is to hold the dictionary with this build id.
+#[must_use]
+pub fn place(folder: &Path, build_id: &str) -> PathBuf {
+    let (first, rest) = build_id.split_at(build_id.len().min(2));
+    folder.join(BY_ID).join(first).join(format!("{rest}{ENDING}"))
+}
+
+/// Whether the file is a dictionary, or a program that may have one.
+#[must_use]
+pub fn is_dictionary(path: &Path) -> bool {
+    build_id(path).is_some() || start(path).is_some_and(|start| start.starts_with(&ELF_MAGIC))
+}
+
+fn start(path: &Path) -> Option<Vec<u8>> {
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(START).read_to_end(&mut start).ok()?;
+    Some(start)
+}
+
+/// The start of the build id of a dictionary, or of an ELF file that has one.
+fn build_id(path: &Path) -> Option<BuildId> {
+    let start = start(path)?;
+    if start.starts_with(&ELF_MAGIC) {
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let object = object::File::parse(&cache).ok()?;
+        object.section_by_name(SECTION)?;
+        return object.build_id().ok().flatten().map(BuildId::from_prefix);
+    }
+    let text = String::from_utf8_lossy(&start);
+    let (_, rest) = text.trim_start().strip_prefix('{')?.split_once("\"build_id\":\"")?;
+    let digits = rest.split('"').next()?;
+    let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok());
+    bytes.collect::<Option<Vec<u8>>>().map(|bytes| BuildId::from_prefix(&bytes))
+}

@@ -1,0 +1,485 @@
+//! The call graph of a dictionary for Graphviz: numCC of each function, addition values and pushes of its calls, and
+//! the heat of a profile.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::fmt::Write as _;
+
+use pcce_dictionary::{Dictionary, EdgeCode, EncodedFunction, Function, STATIC, SiteKind};
+use thiserror::Error;
+
+use crate::names::demangle;
+use crate::names::{Wanted, hint};
+use crate::printable::printable;
+use crate::profile::Stacks;
+use crate::profile::heat::Heat;
+use crate::profile::report::amount;
+use crate::profile::{Metric, Unit};
+use crate::show::standing::Standing;
+
+/// What is drawn.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only functions around the one with this name.
+    pub around: Option<Wanted>,
+    /// So many calls away from it, in both directions.
+    pub depth: usize,
+    /// With a profile and without `around`, only functions that have at least so many percent of the whole, and calls
+    /// that are in the profile.
+    pub min_percent: f64,
+}
+
+/// Why nothing is drawn.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GraphError {
+    /// There is no such function.
+    #[error("{}", .standing.why(.name).unwrap_or_else(|| format!("no function is named {name}{}", hint(.similar))))]
+    NoFunction {
+        /// The name that was asked for.
+        name: String,
+        /// What the dictionary knows of it all the same.
+        standing: Standing,
+        /// Functions whose names contain it, or are like it.
+        similar: Vec<String>,
+    },
+}
+
+/// A function: number of the module, number in it.
+type Node = (usize, usize);
+
+/// What an edge says of its site: the code, and the callee if the link has bound the call to it.
+type SiteEdge = (EdgeCode, Option<Node>);
+
+/// The calls of one function by another.
+#[derive(Default)]
+struct Calls {
+    /// What the calls add, in their order.
+    added: Vec<u64>,
+    /// Calls that push.
+    pushes: usize,
+}
+
+/// A call graph that is drawn, and how many functions there are in it and in all.
+#[derive(Clone, Debug)]
+pub struct Drawing {
+    /// The text for `dot`.
+    pub dot: String,
+    /// Functions drawn.
+    pub shown: usize,
+    /// Functions in all.
+    pub all: usize,
+    /// The function that was asked for is silent: its calls are not encoded, and it has no arrows.
+    pub silent: bool,
+}
+
+/// Draws the call graph of a dictionary that a [`Decoder`](crate::Decoder) has accepted.
+///
+/// # Errors
+/// [`GraphError`].
+pub fn draw(
+    dictionary: &Dictionary,
+    profile: Option<(&Stacks, usize, &Metric)>,
+    selection: &Selection,
+) -> Result<Drawing, GraphError> {
+    let graph = Graph {
+        dictionary,
+        calls: calls(dictionary),
+        heat: profile.map(|(stacks, metric, _)| Heat::of(stacks, metric)),
+    };
+    let all = graph.functions();
+    let (shown, centre) = graph.select(&all, selection)?;
+
+    let mut dot = String::from("digraph calls {\n");
+    dot.push_str("  graph [fontname=\"sans-serif\", fontsize=12, labelloc=t, ranksep=0.45, nodesep=0.25");
+    let mut title = format!("{}: {} of {} functions", dictionary.program, shown.len(), all.len());
+    if let (Some(heat), Some((_, _, metric))) = (&graph.heat, &profile) {
+        let _ = write!(title, "; heat: {}, {} in all", metric.title, amount(heat.total, metric.unit));
+    }
+    let _ = writeln!(dot, ", label={}];", quoted(&title));
+    dot.push_str("  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#5a5a5a\", fontname=\"sans-serif\", fontsize=11];\n");
+    dot.push_str("  edge [color=\"#5a5a5a\", fontname=\"sans-serif\", fontsize=9, arrowsize=0.7];\n");
+    let mut arrows = graph.arrows(&shown, selection.around.is_none());
+    graph.add_dynamic_arrows(&shown, &mut arrows);
+    let encoded = encoded(dictionary);
+    for node in ordered(&shown, &arrows, |node| graph.linkage_name(node) == "main") {
+        graph.add_function(&mut dot, node, &encoded[node.0][node.1], centre.contains(&node));
+    }
+    for (_, _, arrow) in &arrows {
+        dot.push_str(arrow);
+        dot.push('\n');
+    }
+    dot.push_str("}\n");
+    let silent = centre.iter().any(|&node| graph.function(node).silent);
+    Ok(Drawing { dot, shown: shown.len(), all: all.len(), silent })
+}
+
+/// What is drawn of a dictionary.
+struct Graph<'d> {
+    dictionary: &'d Dictionary,
+    calls: BTreeMap<(Node, Node), Calls>,
+    heat: Option<Heat<'d>>,
+}
+
+impl<'d> Graph<'d> {
+    fn function(&self, node: Node) -> &'d Function {
+        &self.dictionary.modules[node.0].functions[node.1]
+    }
+
+    fn linkage_name(&self, node: Node) -> &'d str {
+        &self.dictionary.modules[node.0].names[self.function(node).name as usize]
+    }
+
+    /// All functions, but for those that only push for others.
+    fn functions(&self) -> Vec<Node> {
+        let modules = self.dictionary.modules.iter().enumerate();
+        modules
+            .flat_map(|(m, module)| {
+                let functions = module.functions.iter().enumerate();
+                functions.filter(|(_, function)| !function.push_thunk).map(move |(f, _)| (m, f))
+            })
+            .collect()
+    }
+
+    /// The functions that are shown, and those that were asked for.
+    fn select(
+        &self,
+        all: &[Node],
+        selection: &Selection,
+    ) -> Result<(BTreeSet<Node>, BTreeSet<Node>), GraphError> {
+        let Some(name) = &selection.around else {
+            let hot = |node: Node| {
+                let inclusive = |heat: &Heat<'_>| heat.percent(heat.inclusive.get(self.linkage_name(node)));
+                self.heat.as_ref().is_none_or(|heat| inclusive(heat) >= selection.min_percent)
+            };
+            return Ok((all.iter().copied().filter(|&node| hot(node)).collect(), BTreeSet::new()));
+        };
+        let is_named = |node: Node| {
+            let linkage = self.linkage_name(node);
+            name.fits(linkage, &demangle(linkage))
+        };
+        let centre: BTreeSet<Node> = all.iter().copied().filter(|&node| is_named(node)).collect();
+        if centre.is_empty() {
+            let names: Vec<String> = all.iter().map(|&node| demangle(self.linkage_name(node))).collect();
+            let mut standing = Standing::default();
+            standing.add_dictionary(self.dictionary, name);
+            return Err(GraphError::NoFunction {
+                name: name.text().to_owned(),
+                standing,
+                similar: name.similar(names.iter().map(String::as_str)),
+            });
+        }
+        Ok((around(&centre, &self.calls, selection.depth), centre))
+    }
+
+    /// The calls of the dictionary between functions that are shown. `only_hot`: those that are in the profile, if
+    /// there is one.
+    fn arrows(&self, shown: &BTreeSet<Node>, only_hot: bool) -> Vec<(Node, Node, String)> {
+        let mut arrows = Vec::new();
+        for (&(from, to), calls) in &self.calls {
+            if !shown.contains(&from) || !shown.contains(&to) {
+                continue;
+            }
+            let mut width = String::new();
+            if let Some(heat) = &self.heat {
+                match heat.calls.get(&(self.linkage_name(from), self.linkage_name(to))) {
+                    None if only_hot => continue,
+                    value => width = pen(heat.percent(value)),
+                }
+            }
+            let arrow = arrow(from, to);
+            if !calls.added.is_empty() {
+                let label = quoted(&added(&calls.added));
+                arrows.push((from, to, format!("{arrow} [label={label}{width}];")));
+            }
+            if calls.pushes > 0 {
+                let label =
+                    if calls.pushes == 1 { "push".to_owned() } else { format!("push × {}", calls.pushes) };
+                let label = quoted(&label);
+                let colour = "color=\"#b03020\", fontcolor=\"#b03020\"";
+                arrows.push((from, to, format!("{arrow} [label={label}, style=dashed, {colour}{width}];")));
+            }
+        }
+        arrows
+    }
+
+    /// Adds calls that only the profile knows: through pointers, or through code that is not instrumented.
+    fn add_dynamic_arrows(&self, shown: &BTreeSet<Node>, arrows: &mut Vec<(Node, Node, String)>) {
+        let Some(heat) = &self.heat else { return };
+        let mut nodes: HashMap<&str, Node> = HashMap::new();
+        for &node in shown {
+            nodes.insert(self.linkage_name(node), node);
+        }
+        let mut dynamic = BTreeMap::new();
+        for ((from, to), value) in &heat.calls {
+            if let (Some(&from), Some(&to)) = (nodes.get(from), nodes.get(to))
+                && !self.calls.contains_key(&(from, to))
+            {
+                dynamic.insert((from, to), value);
+            }
+        }
+        for ((from, to), value) in dynamic {
+            let (arrow, width) = (arrow(from, to), pen(heat.percent(Some(value))));
+            arrows.push((from, to, format!("{arrow} [style=dotted, color=\"#2050a0\"{width}];")));
+        }
+    }
+
+    /// Adds the box of a function.
+    fn add_function(&self, dot: &mut String, node: Node, encoded: &EncodedFunction, asked_for: bool) {
+        let name = self.linkage_name(node);
+        let mut label = wrapped(&demangle(name));
+        let _ = write!(label, "\nnumCC {}", amount(encoded.num_cc, Unit::Count));
+        let mut attributes = String::new();
+        if let Some(heat) = &self.heat {
+            let inclusive = heat.percent(heat.inclusive.get(name));
+            let own = heat.percent(heat.own.get(name));
+            let _ = write!(label, "\n{inclusive:.1} %");
+            if own >= 0.05 {
+                let _ = write!(label, ", itself {own:.1} %");
+            }
+            let _ = write!(attributes, ", fillcolor=\"{}\"", colour(inclusive));
+        }
+        let open = pointers(self.dictionary, node);
+        if open > 0 {
+            let _ = write!(label, "\ncalls pointers at {open} place{}", if open == 1 { "" } else { "s" });
+        }
+        if encoded.entry {
+            attributes.push_str(", peripheries=2");
+        }
+        if asked_for {
+            attributes.push_str(", penwidth=2.5, color=black");
+        }
+        let _ = writeln!(dot, "  f{}_{} [label={}{attributes}];", node.0, node.1, quoted(&label));
+    }
+}
+
+/// How the functions of each module are encoded.
+fn encoded(dictionary: &Dictionary) -> Vec<&[EncodedFunction]> {
+    let mut rows: Vec<&[EncodedFunction]> = vec![&[]; dictionary.modules.len()];
+    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+        let mut rest = &encoding.functions[..];
+        for module in (encoding.first_module as usize..).take(encoding.module_count as usize) {
+            (rows[module], rest) = rest.split_at(dictionary.modules[module].functions.len());
+        }
+    }
+    rows
+}
+
+/// What the edges say of the sites of each module.
+fn edges(dictionary: &Dictionary) -> Vec<Vec<Option<SiteEdge>>> {
+    let mut edges: Vec<Vec<_>> =
+        dictionary.modules.iter().map(|module| vec![None; module.sites.len()]).collect();
+    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+        let first = encoding.first_module as usize;
+        let count = encoding.module_count as usize;
+        let functions: Vec<Node> = (first..)
+            .zip(&dictionary.modules[first..][..count])
+            .flat_map(|(m, module)| (0..module.functions.len()).map(move |f| (m, f)))
+            .collect();
+        let mut sites: Vec<&mut Option<_>> = edges[first..][..count].iter_mut().flatten().collect();
+        for edge in &encoding.edges {
+            let callee = edge.callee.map(|callee| functions[callee as usize]);
+            *sites[edge.site as usize] = Some((edge.code, callee));
+        }
+    }
+    edges
+}
+
+/// Of each module that is encoded together with others, the first one of these.
+fn linked(dictionary: &Dictionary) -> Vec<Option<u32>> {
+    let mut linked = vec![None; dictionary.modules.len()];
+    for encoding in dictionary.encodings.iter().filter(|e| e.epoch == STATIC && e.module_count > 1) {
+        let first = encoding.first_module;
+        linked[first as usize..][..encoding.module_count as usize].fill(Some(first));
+    }
+    linked
+}
+
+/// The calls between functions of the dictionary: those by name lead where the link has bound them, or to whoever has
+/// the name. What thunks push for others is theirs.
+fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
+    let mut by_name: HashMap<&str, Node> = HashMap::new();
+    for (m, module) in dictionary.modules.iter().enumerate() {
+        for (f, function) in module.functions.iter().enumerate().filter(|(_, function)| function.external) {
+            for &name in std::iter::once(&function.name).chain(&function.aliases) {
+                by_name.insert(&module.names[name as usize], (m, f));
+            }
+        }
+    }
+    // The link knows which functions of other modules are silent.
+    let linked = linked(dictionary);
+    let left_alone = |from: usize, to: Node| {
+        linked[from].is_some()
+            && linked[from] == linked[to.0]
+            && dictionary.modules[to.0].functions[to.1].silent
+    };
+    let mut calls: BTreeMap<(Node, Node), Calls> = BTreeMap::new();
+    for (m, (module, edges)) in dictionary.modules.iter().zip(edges(dictionary)).enumerate() {
+        let is_thunk = |callee: u32| module.functions[callee as usize].push_thunk;
+        let mut callers: Vec<usize> = (0..module.functions.len()).collect();
+        for site in &module.sites {
+            if let SiteKind::Direct(Some(thunk)) = site.kind
+                && is_thunk(thunk)
+            {
+                callers[thunk as usize] = site.function as usize;
+            }
+        }
+        for (site, edge) in module.sites.iter().zip(edges) {
+            let caller = (m, callers[site.function as usize]);
+            // Calls through pointers reach no function that is known.
+            let (callee, code) = match (site.kind, edge) {
+                (_, Some((code, Some(callee)))) => (callee, code),
+                (SiteKind::Direct(Some(callee)), Some((code, None))) if !is_thunk(callee) => {
+                    ((m, callee as usize), code)
+                }
+                (SiteKind::External(name), _) => match by_name.get(&*module.names[name as usize]) {
+                    Some(&callee) if !left_alone(m, callee) => (callee, EdgeCode::Required),
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let entry = calls.entry((caller, callee)).or_default();
+            match code {
+                EdgeCode::Add(value) | EdgeCode::Open(value) => entry.added.push(value),
+                EdgeCode::Back | EdgeCode::Cut | EdgeCode::Required => entry.pushes += 1,
+            }
+        }
+    }
+    calls
+}
+
+/// Callers before callees as far as it goes, from `main` on: where there are cycles, `dot` puts at the top what comes
+/// first.
+fn ordered(
+    shown: &BTreeSet<Node>,
+    arrows: &[(Node, Node, String)],
+    is_main: impl Fn(Node) -> bool,
+) -> Vec<Node> {
+    let mut callees: HashMap<Node, Vec<Node>> = HashMap::new();
+    for &(from, to, _) in arrows {
+        callees.entry(from).or_default().push(to);
+    }
+    let mut order = Vec::with_capacity(shown.len());
+    let mut seen = HashSet::new();
+    let (first, others): (Vec<Node>, Vec<Node>) = shown.iter().partition(|&&node| is_main(node));
+    for start in first.into_iter().chain(others) {
+        let mut queue = VecDeque::from([start]);
+        while let Some(node) = queue.pop_front() {
+            if seen.insert(node) {
+                order.push(node);
+                queue.extend(callees.get(&node).into_iter().flatten());
+            }
+        }
+    }
+    order
+}
+
+/// The functions at most `depth` calls away.
+fn around(centre: &BTreeSet<Node>, calls: &BTreeMap<(Node, Node), Calls>, depth: usize) -> BTreeSet<Node> {
+    let mut neighbours: HashMap<Node, Vec<Node>> = HashMap::new();
+    for &(from, to) in calls.keys() {
+        neighbours.entry(from).or_default().push(to);
+        neighbours.entry(to).or_default().push(from);
+    }
+    let mut found = centre.clone();
+    let mut queue: VecDeque<(Node, usize)> = centre.iter().map(|&node| (node, 0)).collect();
+    while let Some((node, distance)) = queue.pop_front() {
+        if distance == depth {
+            continue;
+        }
+        for &next in neighbours.get(&node).into_iter().flatten() {
+            if found.insert(next) {
+                queue.push_back((next, distance + 1));
+            }
+        }
+    }
+    found
+}
+
+fn arrow(from: Node, to: Node) -> String {
+    format!("  f{}_{} -> f{}_{}", from.0, from.1, to.0, to.1)
+}
+
+/// The width of an arrow.
+fn pen(percent: f64) -> String {
+    format!(", penwidth={:.1}", 1.0 + percent / 20.0)
+}
+
+/// How many of the function's calls go through pointers.
+fn pointers(dictionary: &Dictionary, node: Node) -> usize {
+    let sites = dictionary.modules[node.0].sites.iter();
+    sites.filter(|site| site.function as usize == node.1 && site.kind == SiteKind::Indirect).count()
+}
+
+/// What calls add: the values, the first few where there are many.
+fn added(values: &[u64]) -> String {
+    const FEW: usize = 2;
+    let mut text: Vec<String> =
+        values.iter().take(FEW).map(|&value| format!("+{}", amount(value, Unit::Count))).collect();
+    if values.len() > FEW {
+        text.push(format!("… ({} calls)", values.len()));
+    }
+    text.join(" ")
+}
+
+/// Long names on several lines.
+fn wrapped(name: &str) -> String {
+    const WIDTH: usize = 40;
+    const MOST: usize = 160;
+    let mut text = String::new();
+    let mut column = 0;
+    for (number, c) in printable(name).chars().enumerate() {
+        if number == MOST {
+            text.push('…');
+            break;
+        }
+        text.push(c);
+        column += 1;
+        if column >= WIDTH && matches!(c, ',' | ':' | '<' | '(' | '_' | ' ') {
+            text.push('\n');
+            column = 0;
+        }
+    }
+    text
+}
+
+/// A quoted string of the DOT language.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            _ => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// From white over yellow to red.
+fn colour(percent: f64) -> String {
+    // Small shares must be told apart, too.
+    let share = (percent / 100.0).clamp(0.0, 1.0).sqrt();
+    let green = 255.0 - 150.0 * share;
+    let blue = 255.0 - 215.0 * share.min(1.0);
+    format!("#ff{:02x}{:02x}", green as u8, blue as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_for_dot() {
+        assert_eq!(quoted("a\"b\\c\nd"), r#""a\"b\\c\nd""#);
+        assert_eq!(wrapped("operator<<(int)\u{7}"), "operator<<(int)\\u{7}");
+        assert!(wrapped(&"ab,".repeat(100)).lines().count() > 3);
+    }
+
+    #[test]
+    fn few_values_are_shown() {
+        assert_eq!(added(&[0, 1_000]), "+0 +1,000");
+        assert_eq!(added(&[0, 1, 2, 3, 4]), "+0 +1 … (5 calls)");
+    }
+}

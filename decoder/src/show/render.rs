@@ -1,0 +1,310 @@
+//! Contexts as text (gdb's style), JSON, or folded stacks (for flame graphs).
+//!
+//! Streams of tokens repeat their sites, not always their contexts. So the bytes of each site are
+//! made once, when it is first met, and a context is then written by copying them.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use super::style::{Style, boundary};
+use crate::context::frames::piece_frames;
+use crate::context::{Context, Frame, FrameKind, Piece};
+use crate::decode::Decoder;
+use crate::images::Images;
+use crate::printable::{json, printable};
+
+/// How contexts are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// One frame a line, `#0  function at file:line:column`; an empty line between contexts.
+    #[default]
+    Text,
+    /// One object a line for each token: `{"token": …, "frames": […]}`.
+    Json,
+    /// One line for each token: `outermost;…;innermost 1`.
+    Folded,
+    /// As text, indented, with nothing between contexts: stands below a line of a log.
+    Below,
+    /// `outermost;…;innermost`, in place of a token.
+    InPlace,
+}
+
+/// What stands before each frame of [`Format::Below`].
+const INDENT: &[u8] = b"    ";
+
+/// Writes contexts, and keeps the bytes of each site.
+#[derive(Debug)]
+pub struct Renderer<'d> {
+    images: &'d Images,
+    format: Format,
+    style: Style,
+    /// The bytes of the sites met so far.
+    bytes: Vec<u8>,
+    /// Where the chunks end in `bytes`. A chunk is a line of text, or, in the other formats, all frames of a
+    /// site with a separator before each.
+    ends: Vec<usize>,
+    /// For each site: number of its first chunk and one past its last; (0, 0) if it was not met yet.
+    sites: Vec<(u32, u32)>,
+    /// `#0  ` and so on.
+    numbers: Vec<[u8; 4]>,
+    scratch: String,
+    /// A context was written.
+    pub(crate) any: bool,
+}
+
+impl<'d> Renderer<'d> {
+    /// A renderer of contexts that `decoder` made.
+    #[must_use]
+    pub fn new(decoder: &'d Decoder, format: Format) -> Self {
+        let numbers = (0..100_u8)
+            .map(|n| {
+                if n < 10 { [b'#', b'0' + n, b' ', b' '] } else { [b'#', b'0' + n / 10, b'0' + n % 10, b' '] }
+            })
+            .collect();
+        Self {
+            images: &decoder.images,
+            format,
+            style: Style::default(),
+            bytes: Vec::new(),
+            ends: vec![0],
+            sites: vec![(0, 0); decoder.images.symbols.sites.len()],
+            numbers,
+            scratch: String::new(),
+            any: false,
+        }
+    }
+
+    /// Has frames written in this style, as far as the format has one; before the first context.
+    #[must_use]
+    pub fn styled(self, style: Style) -> Self {
+        Self { style, ..self }
+    }
+
+    /// The style.
+    pub(crate) fn style(&self) -> &Style {
+        &self.style
+    }
+
+    /// The format.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Writes the context of a token. `token` is its text, of characters that need no escape in JSON.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn context(&mut self, token: &[u8], context: &Context, out: &mut impl Write) -> io::Result<()> {
+        self.separator(out)?;
+        self.body(token, context, out)
+    }
+
+    /// Writes what stands between two contexts; nothing before the first one.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub(crate) fn separator(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if self.format == Format::Text && std::mem::replace(&mut self.any, true) {
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// The next context is written as the first one.
+    pub(crate) fn restart(&mut self) {
+        self.any = false;
+    }
+
+    /// Writes a context without separator: the same bytes for the same token, each time.
+    pub(crate) fn body(&mut self, token: &[u8], context: &Context, out: &mut impl Write) -> io::Result<()> {
+        match self.format {
+            Format::Text => self.text(context, b"", out),
+            Format::Below => self.text(context, INDENT, out),
+            Format::Json => {
+                out.write_all(b"{\"token\":\"")?;
+                out.write_all(token)?;
+                out.write_all(b"\",\"frames\":[")?;
+                // Each chunk starts with a separator, and the first one is written without it.
+                let mut skipped = 1;
+                for (pieces, count) in context.slices() {
+                    for _ in 0..count {
+                        for piece in pieces {
+                            self.piece(context, *piece, skipped, out)?;
+                            skipped = 0;
+                        }
+                    }
+                }
+                out.write_all(b"]}\n")
+            }
+            Format::Folded | Format::InPlace => {
+                let mut skipped = 1;
+                for (pieces, count) in context.slices().rev() {
+                    for _ in 0..count {
+                        for piece in pieces.iter().rev() {
+                            self.piece(context, *piece, skipped, out)?;
+                            skipped = 0;
+                        }
+                    }
+                }
+                if self.format == Format::Folded { out.write_all(b" 1\n") } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Writes what stands for a token that failed: an object with `error` in JSON, nothing in the other
+    /// formats.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn failure(
+        &mut self,
+        token: &[u8],
+        error: &dyn std::fmt::Display,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        if self.format != Format::Json {
+            return Ok(());
+        }
+        let token = json_string(&String::from_utf8_lossy(token));
+        let error = json_string(&error.to_string());
+        writeln!(out, "{{\"token\":{token},\"error\":{error}}}")
+    }
+
+    fn text(&mut self, context: &Context, indent: &[u8], out: &mut impl Write) -> io::Result<()> {
+        let mut number = 0_u64;
+        for (pieces, count) in context.slices() {
+            for _ in 0..count {
+                for piece in pieces {
+                    let (first, last) = self.chunks(context, *piece);
+                    for chunk in first..last {
+                        out.write_all(indent)?;
+                        match self.numbers.get(number as usize) {
+                            Some(digits) => out.write_all(digits)?,
+                            None => write!(out, "#{number} ")?,
+                        }
+                        number += 1;
+                        out.write_all(self.chunk(chunk))?;
+                    }
+                    self.forget(*piece, first);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a piece that is one chunk, without its first `skipped` bytes.
+    #[inline]
+    fn piece(
+        &mut self,
+        context: &Context,
+        piece: Piece,
+        skipped: usize,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let (chunk, _) = self.chunks(context, piece);
+        out.write_all(&self.chunk(chunk)[skipped..])?;
+        self.forget(piece, chunk);
+        Ok(())
+    }
+
+    #[inline]
+    fn chunk(&self, chunk: u32) -> &[u8] {
+        &self.bytes[self.ends[chunk as usize]..self.ends[chunk as usize + 1]]
+    }
+
+    /// The chunks of a piece. Those of sites are kept; those of other pieces stay up to [`Self::forget`].
+    #[inline]
+    fn chunks(&mut self, context: &Context, piece: Piece) -> (u32, u32) {
+        if let Piece::Site(site) = piece {
+            let chunks = self.sites[site as usize];
+            if chunks != (0, 0) {
+                return chunks;
+            }
+        }
+        self.make_chunks(context, piece)
+    }
+
+    #[inline]
+    fn forget(&mut self, piece: Piece, first: u32) {
+        if !matches!(piece, Piece::Site(_)) {
+            self.bytes.truncate(self.ends[first as usize]);
+            self.ends.truncate(first as usize + 1);
+        }
+    }
+
+    #[cold]
+    fn make_chunks(&mut self, context: &Context, piece: Piece) -> (u32, u32) {
+        let first = self.ends.len() as u32 - 1;
+        let frames = piece_frames(self.images, context, piece);
+        let mut line = std::mem::take(&mut self.scratch);
+        let indent = if self.format == Format::Below { INDENT.len() } else { 0 };
+        match self.format {
+            Format::Text | Format::Below => {
+                for frame in frames {
+                    line.clear();
+                    self.style.frame(&frame, indent, &mut line);
+                    line.push('\n');
+                    self.bytes.extend_from_slice(line.as_bytes());
+                    self.ends.push(self.bytes.len());
+                }
+            }
+            Format::Json => {
+                line.clear();
+                for frame in frames {
+                    line.push(',');
+                    json_frame(&frame, &mut line);
+                }
+                self.bytes.extend_from_slice(line.as_bytes());
+                self.ends.push(self.bytes.len());
+            }
+            Format::Folded | Format::InPlace => {
+                let names: Vec<_> = frames.map(|frame| folded_frame(&frame, &self.style)).collect();
+                for name in names.iter().rev() {
+                    self.bytes.push(b';');
+                    self.bytes.extend_from_slice(name.as_bytes());
+                }
+                self.ends.push(self.bytes.len());
+            }
+        }
+        self.scratch = line;
+        let chunks = (first, self.ends.len() as u32 - 1);
+        if let Piece::Site(site) = piece {
+            self.sites[site as usize] = chunks;
+        }
+        chunks
+    }
+}
+
+pub(crate) fn json_frame(frame: &Frame<'_>, line: &mut String) {
+    let string = |text: Option<&str>| text.map_or_else(|| "null".to_owned(), json_string);
+    let number = |number: Option<u32>| number.map_or_else(|| "null".to_owned(), |n| n.to_string());
+    let _ = write!(
+        line,
+        r#"{{"kind":"{}","function":{},"file":{},"line":{},"column":{},"inlined":{}"#,
+        frame.kind.name(),
+        string(frame.function),
+        string(frame.file),
+        number(frame.line),
+        number(frame.column),
+        frame.inlined,
+    );
+    if let Some(id) = frame.build_id {
+        let _ = write!(line, r#","build_id":"{id}""#);
+    }
+    line.push('}');
+}
+
+pub(crate) fn folded_frame(frame: &Frame<'_>, style: &Style) -> String {
+    let function = frame.function.map(|name| style.name(name));
+    let name = match frame.kind {
+        FrameKind::Call => printable(function.as_deref().unwrap_or("??")).into_owned(),
+        _ => boundary(&Frame { function: function.as_deref(), ..*frame }),
+    };
+    // The separator of folded stacks; Rust's array types have it.
+    name.replace(';', ":")
+}
+
+pub(crate) fn json_string(text: &str) -> String {
+    json(&text)
+}

@@ -1,0 +1,105 @@
+//! What a program's file says of a function that a command has nothing of: whether it was inlined, is not
+//! instrumented, or is not there at all.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use object::{Object, ObjectSymbol, SymbolKind};
+use pcce_dictionary::{Dictionary, SiteKind};
+
+use crate::code::elf::names_are_bounded;
+use crate::code::inlined_into;
+use crate::names::Wanted;
+use crate::names::demangle;
+
+/// What some files say of the functions of a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The functions into which they were inlined, as in the source.
+    pub inlined_into: BTreeSet<String>,
+    /// Files have debug information, which tells of what was inlined.
+    pub has_debug_information: bool,
+    /// The machine code has one.
+    pub is_defined: bool,
+    /// One is instrumented.
+    pub is_instrumented: bool,
+    /// Instrumented functions call one by its name.
+    pub is_called: bool,
+}
+
+impl Standing {
+    /// Adds what a dictionary says.
+    pub fn add_dictionary(&mut self, dictionary: &Dictionary, wanted: &Wanted) {
+        for module in &dictionary.modules {
+            let fits: Vec<bool> =
+                module.names.iter().map(|name| wanted.fits(name, &demangle(name))).collect();
+            self.is_instrumented |= module.functions.iter().any(|function| fits[function.name as usize]);
+            for site in &module.sites {
+                self.is_called |= matches!(site.kind, SiteKind::External(name) if fits[name as usize]);
+                if let Some((own, inlined)) = site.locations.split_last()
+                    && inlined.iter().any(|location| fits[location.name as usize])
+                {
+                    self.inlined_into.insert(demangle(&module.names[own.name as usize]));
+                }
+            }
+        }
+    }
+
+    /// Adds what a file says. One that cannot be read says nothing.
+    pub fn add(&mut self, path: &Path, wanted: &Wanted) {
+        let Ok(bytes) = fs::read(path) else { return };
+        let Ok(file) = object::File::parse(&*bytes) else { return };
+        if !names_are_bounded(&file) {
+            return;
+        }
+        let fits = |name: &str| wanted.fits(name, &demangle(name));
+        let mut symbols = file.symbols().chain(file.dynamic_symbols());
+        self.is_defined |= symbols.any(|symbol| {
+            symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.name().is_ok_and(fits)
+        });
+        if let Some(into) = inlined_into(&file, wanted) {
+            self.has_debug_information = true;
+            self.inlined_into.extend(into);
+        }
+    }
+
+    /// Why no instrumented function has the name; None if the files have none at all.
+    #[must_use]
+    pub fn why(&self, name: &str) -> Option<String> {
+        let into = self.callers();
+        match (into.is_empty(), self.is_defined || self.is_called) {
+            (false, false) => {
+                Some(format!("{name} was inlined into {into}, and is no function of its own any more"))
+            }
+            (false, true) => Some(format!(
+                "{name} was inlined into {into}, and where it is a function of its own, it is not instrumented"
+            )),
+            (true, true) => {
+                Some(format!("{name} is not instrumented: it is a library's, or was built without the pass"))
+            }
+            (true, false) => None,
+        }
+    }
+
+    /// The functions into which they were inlined, in a sentence.
+    #[must_use]
+    pub fn callers(&self) -> String {
+        listed(self.inlined_into.iter().map(String::as_str))
+    }
+}
+
+/// So many names are listed; of others there is a number.
+const FEW: usize = 4;
+
+/// Names in a sentence: `f`, `f and g`, `f, g and 3 others`.
+#[must_use]
+pub fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    match &names[..] {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] if names.len() <= FEW => format!("{} and {last}", first.join(", ")),
+        _ => format!("{} and {} others", names[..FEW - 1].join(", "), names.len() - FEW + 1),
+    }
+}

@@ -1,0 +1,256 @@
+//! Traces in parts: a program is run several times, each run keeps a part of its trace, and the parts become one trace
+//! (after distributed-program-tracing.txt; `pcce_abi::trace::parts` has the format).
+//!
+//! Nothing is put together that did not come from runs that did the same: [`compare`](mod@compare) looks at what all
+//! runs say of all chunks, and [`merge`] at the chunks themselves.
+
+mod compare;
+mod merge;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pcce_abi::trace::parts::{MOST, ROWS, Row, SAMPLES};
+use thiserror::Error;
+
+use super::file::{RowsAt, Stream, TraceError, TraceFile, u32_at, u64_at};
+
+pub use compare::{Difference, What};
+pub use merge::{Merged, merge};
+
+/// Why parts are not put together.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PartsError {
+    /// A file is no trace.
+    #[error("{path}")]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        source: TraceError,
+    },
+    /// It is one of a whole run, or of none.
+    #[error(
+        "{0}: this is not a part of a run: the program was not run by `pcce trace collect`, or recorded nothing"
+    )]
+    NoPart(PathBuf),
+    /// The parts are not those of one collection.
+    #[error("{path}: it is part {part} of {parts}, and part {expected} of {of} is needed")]
+    OtherPart {
+        /// The file.
+        path: PathBuf,
+        /// Which it is, from 1.
+        part: u32,
+        /// Of how many.
+        parts: u32,
+        /// Which it should be, from 1.
+        expected: u32,
+        /// Of how many.
+        of: u32,
+    },
+    /// What it says of itself cannot be.
+    #[error("{path}: it is damaged: {what}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// Streams cannot be told apart in all runs.
+    #[error("{path}: {what}")]
+    Unlike {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        what: &'static str,
+    },
+    /// Its process did not get as far as others.
+    #[error(
+        "part {part} is not whole: its process was killed, or had no room for the trace, or the file was cut ({path}); \
+         delete the file, and run that part again"
+    )]
+    Cut {
+        /// Which, from 1.
+        part: u32,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The runs took different ways.
+    #[error("the runs took different ways")]
+    Differ(Box<Difference>),
+    /// The whole trace cannot be written.
+    #[error("{path}: cannot be written")]
+    Output {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A part of a run.
+#[derive(Debug)]
+pub struct PartFile {
+    /// Its file.
+    pub path: PathBuf,
+    /// The same, read.
+    pub file: TraceFile,
+    /// Which it is, from 0.
+    pub part: u32,
+    /// Of how many.
+    pub parts: u32,
+    /// Its streams, in an order that all runs have in common: each behind that in which it began.
+    streams: Vec<PartStream>,
+}
+
+/// What a part tells of a stream.
+#[derive(Debug)]
+struct PartStream {
+    /// The stream, without chunks.
+    stream: Stream,
+    /// What is the same in all runs.
+    key: Key,
+    /// Of its chunks, in their order: those that have ended.
+    rows: Vec<Row>,
+}
+
+/// What a stream is in all runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    /// The stream in which it began, by its place among all; none of the first one.
+    parent: Option<usize>,
+    /// Where in it.
+    position: u64,
+    level: u32,
+    begin: u32,
+}
+
+impl PartFile {
+    /// Opens a file that is to be this part, from 0, of so many.
+    ///
+    /// # Errors
+    /// [`PartsError`].
+    pub fn open(path: &Path, part: u32, parts: u32) -> Result<Self, PartsError> {
+        let of_trace = |source| PartsError::Trace { path: path.to_owned(), source };
+        let file = TraceFile::open(path).map_err(of_trace)?;
+        let damaged = |what| PartsError::Damaged { path: path.to_owned(), what };
+        if file.damaged > 0 {
+            return Err(damaged("heads of chunks are"));
+        }
+        let Some(first) = file.rows.first() else { return Err(PartsError::NoPart(path.to_owned())) };
+        if file.rows.iter().any(|rows| (rows.part, rows.parts) != (first.part, first.parts)) {
+            return Err(damaged("it has several parts in it"));
+        }
+        if (first.part, first.parts) != (part, parts) || parts > MOST {
+            return Err(PartsError::OtherPart {
+                path: path.to_owned(),
+                part: first.part.saturating_add(1),
+                parts: first.parts,
+                expected: part + 1,
+                of: parts,
+            });
+        }
+        if file.cut > 0 {
+            return Err(PartsError::Cut { part: part + 1, path: path.to_owned() });
+        }
+        let streams = streams(&file, path)?;
+        Ok(Self { path: path.to_owned(), file, part, parts, streams })
+    }
+
+    fn damaged(&self, what: &'static str) -> PartsError {
+        PartsError::Damaged { path: self.path.clone(), what }
+    }
+
+    fn unlike(&self, what: &'static str) -> PartsError {
+        PartsError::Unlike { path: self.path.clone(), what }
+    }
+}
+
+/// The streams of a part, in the order of their keys.
+fn streams(file: &TraceFile, path: &Path) -> Result<Vec<PartStream>, PartsError> {
+    let unlike = |what| PartsError::Unlike { path: path.to_owned(), what };
+    let of_trace = |error: io::Error| PartsError::Trace { path: path.to_owned(), source: error.into() };
+    let mut told: Vec<&RowsAt> = file.rows.iter().collect();
+    told.sort_by_key(|rows| (rows.stream.number, rows.first));
+    let groups: Vec<&[&RowsAt]> = told.chunk_by(|a, b| a.stream.number == b.stream.number).collect();
+    let numbers: Vec<u64> = groups.iter().map(|group| group[0].stream.number).collect();
+    let is_first = |group: &&&[&RowsAt]| numbers.binary_search(&group[0].stream.parent).is_err();
+    if groups.iter().filter(is_first).count() > 1 {
+        return Err(unlike(
+            "it has threads or programs of which nobody knows where they began; which one of the other runs each is \
+             cannot be told. What creates threads must be instrumented, and only one program may write the trace",
+        ));
+    }
+    let mut order: Vec<PartStream> = Vec::new();
+    let mut found: Vec<(Key, &[&RowsAt])> = Vec::new();
+    let key = |group: &[&RowsAt], parent| {
+        let first = group[0];
+        let Stream { parent_position: position, level, .. } = first.stream;
+        Key { parent, position, level, begin: first.begin }
+    };
+    found.extend(groups.iter().filter(is_first).map(|group| (key(group, None), *group)));
+    let mut next = 0;
+    loop {
+        for (key, group) in found.drain(..) {
+            let rows = rows(file, group).map_err(of_trace)?.ok_or(PartsError::Damaged {
+                path: path.to_owned(),
+                what: "what it tells of its chunks has gaps",
+            })?;
+            order.push(PartStream { stream: group[0].stream.clone(), key, rows });
+        }
+        let Some(parent) = order.get(next) else { break };
+        let children = groups.iter().filter(|group| group[0].stream.parent == parent.stream.number);
+        found.extend(children.map(|group| (key(group, Some(next)), *group)));
+        found.sort_by_key(|found| found.0);
+        if found.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Err(unlike(
+                "several threads or handlers began at the same place; which one of the other runs each is cannot be \
+                 told",
+            ));
+        }
+        next += 1;
+        if order.len() > groups.len() {
+            break;
+        }
+    }
+    if order.len() != groups.len() {
+        return Err(PartsError::Damaged { path: path.to_owned(), what: "its threads began in each other" });
+    }
+    Ok(order)
+}
+
+/// What is told of the chunks of a stream that have ended. None if something is missing in between.
+fn rows(file: &TraceFile, group: &[&RowsAt]) -> io::Result<Option<Vec<Row>>> {
+    let mut all: Vec<Row> = Vec::new();
+    for told in group {
+        if told.first > all.len() as u64 {
+            return Ok(None);
+        }
+        all.truncate(told.first as usize);
+        if all.contains(&Row::NONE) {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; ROWS as usize * size_of::<Row>()];
+        let read = file.read(&mut bytes, told.rows_at)?;
+        all.extend(bytes[..read].chunks_exact(size_of::<Row>()).map(row));
+    }
+    while all.last().is_some_and(|row| row.end == 0) {
+        all.pop();
+    }
+    Ok(Some(all).filter(|all| all.iter().all(|row| row.end != 0)))
+}
+
+fn row(bytes: &[u8]) -> Row {
+    let mut row = Row {
+        fingerprint: u64_at(bytes, std::mem::offset_of!(Row, fingerprint)),
+        words: u32_at(bytes, std::mem::offset_of!(Row, words)),
+        end: u32_at(bytes, std::mem::offset_of!(Row, end)),
+        samples: [0; SAMPLES],
+    };
+    let samples = bytes[std::mem::offset_of!(Row, samples)..].as_chunks().0;
+    for (to, from) in row.samples.iter_mut().zip(samples) {
+        *to = u16::from_le_bytes(*from);
+    }
+    if row.end == 0 { Row::NONE } else { row }
+}

@@ -1,0 +1,296 @@
+//! The images of the processes of a trace, and the tables of their files.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use object::{Object, ReadCache};
+use pcce_dictionary::DictionaryError;
+use pcce_dictionary::trace::{PLACES, Place, SECTION, Traced, parse, parse_places};
+use thiserror::Error;
+
+use super::file::TraceFile;
+use super::tables::{InvalidTables, Tables};
+use crate::Decoder;
+use crate::code::elf::content;
+use crate::load::debug_files;
+use crate::load::load;
+use crate::load::program::ProgramError;
+use crate::names::Wanted;
+use crate::show::standing::Standing;
+
+/// Why a program gave no tables.
+#[derive(Debug, Error)]
+#[error("{}: {cause}", .path.display())]
+pub struct TablesError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub cause: TablesCause,
+}
+
+/// What is wrong with a program whose tables are needed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TablesCause {
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// It is no ELF file, or a damaged one.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// It has no tables.
+    #[error(
+        "the program has no tables of traces (no section {}): it was not built with --pcce-trace, or was stripped; \
+         give the unstripped program, or its separate debug file",
+        SECTION
+    )]
+    NoSection,
+    /// It has none of the build ids of the trace.
+    #[error(
+        "the trace is of another build: the program has build id {program}, and the trace has {trace}; give the \
+         program that wrote it"
+    )]
+    OtherBuild {
+        /// The program's.
+        program: String,
+        /// Those of the trace.
+        trace: String,
+    },
+    /// A record was refused.
+    #[error(transparent)]
+    Record(#[from] DictionaryError),
+    /// Tables that say nothing.
+    #[error(transparent)]
+    Tables(#[from] InvalidTables),
+}
+
+/// The tables of all images of some traces.
+#[derive(Debug, Default)]
+pub struct Programs {
+    /// The tables.
+    pub tables: Tables,
+    /// The number of an image in the tables, by what tells images apart ([`key`]).
+    files: HashMap<String, u32>,
+    /// The files with the dictionaries of images, by the image's number in the tables.
+    dictionaries: Vec<DictionaryFile>,
+    /// What decodes contexts, when it is first needed.
+    contexts: OnceLock<Option<Contexts>>,
+    /// What is wrong with files that were found without being asked for, for people.
+    pub useless: Vec<String>,
+}
+
+/// A file with a dictionary; and the program itself, where that is a debug file.
+pub(super) type DictionaryFile = (PathBuf, Option<PathBuf>);
+
+/// Decodes tokens into nodes.
+#[derive(Debug)]
+pub(super) struct Contexts {
+    pub(super) decoder: Decoder,
+    /// By the decoder's image, its number in the tables.
+    images: Vec<u32>,
+}
+
+impl Contexts {
+    /// Of these files, in the order of the images in the tables. Those without a dictionary are left out: what it would
+    /// tell is unknown.
+    pub(super) fn load(files: &[DictionaryFile]) -> Option<Self> {
+        let found = (0..).zip(files).filter_map(|(image, file)| Some((load(&file.0).ok()?, file, image)));
+        let mut dictionaries = Vec::new();
+        let (mut images, mut used) = (Vec::new(), Vec::new());
+        for (dictionary, file, image) in found {
+            dictionaries.push(dictionary);
+            images.push(image);
+            used.push(file.clone());
+        }
+        let mut decoder = Decoder::new(&dictionaries).ok()?;
+        for (number, (path, stripped)) in used.into_iter().enumerate() {
+            decoder.set_program(number, path, stripped);
+        }
+        Some(Self { decoder, images })
+    }
+
+    /// The node of a call site; None if that is of a function that is not traced.
+    pub(super) fn node(&self, tables: &Tables, site: u32) -> Option<u32> {
+        let (image, address) = self.decoder.images.symbols.address_of_site(site);
+        tables.node_at_site(self.images[image as usize], address)
+    }
+}
+
+/// What a file has of an image.
+#[derive(Debug, Default)]
+struct ImageTables {
+    build_id: String,
+    /// Of a file without tables, there are none.
+    modules: Option<Vec<Traced>>,
+    places: Vec<Place>,
+}
+
+/// What tells an image's file from others: its build id, or its name if it has none.
+fn key(build_id: &str, path: &Path) -> String {
+    match build_id {
+        "" => format!("/{}", path.file_name().unwrap_or_default().to_string_lossy()),
+        id => id.to_owned(),
+    }
+}
+
+impl Programs {
+    /// Finds the tables of the images of some traces: those of the program and of the files given; for others in
+    /// folders, in the images' own files, and where the system keeps debug files. An image whose tables are not found
+    /// has none.
+    ///
+    /// # Errors
+    /// [`TablesError`] for files that were given.
+    pub fn load(
+        traces: &[&TraceFile],
+        program: &Path,
+        more: &[PathBuf],
+        folders: &[PathBuf],
+    ) -> Result<Self, TablesError> {
+        let mut programs = Self::default();
+        for (number, path) in std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).enumerate() {
+            let with_path = |cause| TablesError { path: path.to_owned(), cause };
+            let mut tables = tables_of(path).map_err(with_path)?;
+            let id = tables.build_id.clone();
+            let mut dictionary = (path.to_owned(), None);
+            if tables.modules.is_none()
+                && let Ok(bytes) = fs::read(path)
+                && let Some(file) = debug_files::find_section(path, &bytes, SECTION)
+            {
+                tables = tables_of(&file).map_err(|cause| TablesError { path: file.clone(), cause })?;
+                dictionary = (file, Some(path.to_owned()));
+            }
+            if tables.modules.is_none() {
+                return Err(with_path(TablesCause::NoSection));
+            }
+            let key = key(&id, path);
+            if number == 0
+                && let Some(trace) = traces.iter().find(|trace| is_other(trace, &key))
+            {
+                let ids: Vec<_> = trace.images.iter().filter(|image| !image.build_id.is_empty()).collect();
+                let trace = ids.first().map_or("none that can be read", |image| &image.build_id).to_owned();
+                let program = if id.is_empty() { "none".to_owned() } else { id };
+                return Err(with_path(TablesCause::OtherBuild { program, trace }));
+            }
+            programs.add(key, &tables, dictionary).map_err(|error| with_path(error.into()))?;
+        }
+        for image in traces.iter().flat_map(|trace| &trace.images) {
+            let key = key(&image.build_id, &image.path);
+            if image.build_id.is_empty() || programs.files.contains_key(&key) {
+                continue;
+            }
+            let found =
+                candidates(&image.build_id, &image.path, folders).find_map(|path| match tables_of(&path) {
+                    Ok(tables) if tables.build_id == image.build_id && tables.modules.is_some() => {
+                        Some((path, tables))
+                    }
+                    Err(cause @ (TablesCause::Record(_) | TablesCause::Tables(_))) => {
+                        programs.useless.push(TablesError { path, cause }.to_string());
+                        None
+                    }
+                    _ => None,
+                });
+            let (path, tables) = found.unwrap_or_default();
+            if let Err(error) = programs.add(key, &tables, (path.clone(), None)) {
+                programs.useless.push(TablesError { path, cause: error.into() }.to_string());
+            }
+        }
+        Ok(programs)
+    }
+
+    /// Those of files with these build ids, in hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`InvalidTables`].
+    pub fn from_modules(files: &[(String, Vec<Traced>)]) -> Result<Self, InvalidTables> {
+        let mut programs = Self::default();
+        for (id, modules) in files {
+            let tables = ImageTables { modules: Some(modules.clone()), ..ImageTables::default() };
+            programs.add(id.clone(), &tables, (PathBuf::new(), None))?;
+        }
+        Ok(programs)
+    }
+
+    /// `dictionary`: the file that has the image's, and the program itself where that is a debug file.
+    fn add(
+        &mut self,
+        key: String,
+        tables: &ImageTables,
+        dictionary: DictionaryFile,
+    ) -> Result<(), InvalidTables> {
+        let number = self.files.len() as u32;
+        self.files.insert(key, number);
+        self.dictionaries.push(dictionary);
+        tables.modules.iter().flatten().try_for_each(|module| self.tables.add(number, module))?;
+        self.tables.add_places(number, &tables.places);
+        Ok(())
+    }
+
+    /// What decodes the contexts at the beginnings of chunks; None if the files have no dictionaries.
+    pub(super) fn contexts(&self) -> Option<&Contexts> {
+        self.contexts.get_or_init(|| Contexts::load(&self.dictionaries)).as_ref()
+    }
+
+    /// What the files say of functions of a name, beside their tables.
+    #[must_use]
+    pub fn standing(&self, wanted: &Wanted) -> Standing {
+        let mut standing = Standing::default();
+        for (file, _) in self.dictionaries.iter().filter(|(file, _)| !file.as_os_str().is_empty()) {
+            standing.add(file, wanted);
+            if let Ok(dictionary) = load(file) {
+                standing.add_dictionary(&dictionary, wanted);
+            }
+        }
+        standing
+    }
+
+    /// The number in the tables of each image of a trace, where it was found.
+    pub(super) fn numbers(&self, trace: &TraceFile) -> Vec<Option<u32>> {
+        trace.images.iter().map(|i| self.files.get(&key(&i.build_id, &i.path)).copied()).collect()
+    }
+}
+
+/// Whether a trace has images, and none of them is the one of this key.
+fn is_other(trace: &TraceFile, of_program: &str) -> bool {
+    !trace.images.is_empty() && trace.images.iter().all(|i| key(&i.build_id, &i.path) != of_program)
+}
+
+/// The build id of an ELF file, in hexadecimal digits, and its tables if it has some.
+fn tables_of(path: &Path) -> Result<ImageTables, TablesCause> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no file").into());
+    }
+    let cache = ReadCache::new(File::open(path)?);
+    let file = object::File::parse(&cache).map_err(ProgramError::Elf)?;
+    let id = file.build_id().map_err(ProgramError::Elf)?.unwrap_or_default();
+    let build_id = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut tables = ImageTables { build_id, ..ImageTables::default() };
+    if let Some(section) = file.section_by_name(SECTION) {
+        // Of a debug file, sections of the program have no content.
+        let modules = parse(&content(&section, SECTION).map_err(ProgramError::from)?)?;
+        tables.modules = Some(modules).filter(|modules| !modules.is_empty());
+    }
+    if let Some(section) = file.section_by_name(PLACES) {
+        tables.places = parse_places(&content(&section, PLACES).map_err(ProgramError::from)?)?;
+    }
+    Ok(tables)
+}
+
+/// Files that may have the tables of an image.
+fn candidates<'p>(
+    build_id: &'p str,
+    path: &'p Path,
+    folders: &'p [PathBuf],
+) -> impl Iterator<Item = PathBuf> + use<'p> {
+    let by_id = |folder: &Path| {
+        let (first, rest) = build_id.split_at(2);
+        folder.join(".build-id").join(first).join(format!("{rest}.debug"))
+    };
+    let named = |folder: &Path| Some(folder.join(path.file_name()?));
+    let in_folders = folders.iter().flat_map(move |folder| [Some(by_id(folder)), named(folder)]).flatten();
+    let asked = std::iter::once_with(|| debug_files::ask_debuginfod(build_id)).flatten();
+    let own = (!path.starts_with("/dev")).then(|| path.to_owned());
+    in_folders.chain(own).chain([by_id(Path::new(debug_files::SYSTEM))]).chain(asked)
+}

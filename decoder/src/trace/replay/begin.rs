@@ -1,0 +1,412 @@
+//! What is active where a chunk begins, by the context at its beginning: so a stream can be read from any chunk on.
+//!
+//! The innermost function and the place in it are those of the call of the tracer that began the chunk. What is further
+//! out is in the token: its call sites are nodes. Where it has a boundary at which calls may be missing, or a call of
+//! which no node is known, nothing is known from there outwards.
+
+use pcce_abi::trace::{
+    AWAY, BEGIN_INTERRUPTED, CONTEXT_WORDS, ENTRY_LEN, KIND_SHIFT, Order, Special, TOKEN_LEN,
+};
+
+use super::stacks::{Jumps, Landings, Stacks};
+use super::{Active, MAX_DEPTH, OPEN, Ready, Replay, State, UNKNOWN};
+use crate::context::{Context, FrameKind, Piece};
+use crate::token::Token;
+use crate::trace::bits::Bits;
+use crate::trace::event::{Event, EventKind, Why};
+use crate::trace::file::{ChunkAt, Stream};
+use crate::trace::programs::Contexts;
+use crate::trace::reader::{MAX_FORKS, Reader, forked};
+use crate::trace::tables::{NONE, Op, Tables};
+
+/// What is known at a chunk's beginning.
+#[derive(Debug)]
+pub(super) struct Begin {
+    /// What is active.
+    pub(super) stack: Vec<Active>,
+    /// What comes first.
+    pub(super) state: State,
+    /// How many activations had called a function that may return twice.
+    pub(super) jumps: u64,
+    /// Verify mode has counted the event that comes first.
+    pub(super) counted: bool,
+}
+
+/// Where the innermost function is.
+struct Inner {
+    active: Active,
+    state: State,
+    counted: bool,
+}
+
+impl<'t> Reader<'t> {
+    /// Reads a stream from its beginning.
+    #[must_use]
+    pub fn replay(&self, stream: &'t Stream) -> Replay<'_> {
+        Replay::new(self, stream, self.start_of(stream, MAX_FORKS))
+    }
+
+    /// What was active where a stream was forked, if it was.
+    fn start_of(&self, stream: &Stream, forks: u32) -> Option<Snapshot> {
+        let begin = forked(stream)?;
+        let parent = self.file.stream(stream.parent)?;
+        let start = self.start_of(parent, forks.checked_sub(1)?);
+        Replay::new(self, parent, start).snapshot_at(stream.parent_position, begin == BEGIN_INTERRUPTED)
+    }
+
+    /// Reads a stream from a chunk on, which is not the first. `counted`: in verify mode, how many events there were up
+    /// to its beginning, and their hash.
+    pub(in crate::trace) fn replay_from(
+        &self,
+        stream: &'t Stream,
+        chunk: usize,
+        counted: Option<(u64, u64)>,
+    ) -> Replay<'_> {
+        Replay::from_chunk(self, stream, chunk, counted)
+    }
+}
+
+impl Reader<'_> {
+    /// What is active at the beginning of a chunk; None if it does not say so, or the dictionaries that would tell are
+    /// not there.
+    ///
+    /// # Errors
+    /// Those of reading the trace.
+    pub(super) fn begin_at(&self, stream: &Stream, chunk: &ChunkAt) -> std::io::Result<Option<Begin>> {
+        const FIRST: usize = 1 + CONTEXT_WORDS;
+        let mut words = Vec::new();
+        self.file.words(chunk.words_at, &mut words, (FIRST + TOKEN_LEN / 8).min(chunk.there as usize))?;
+        Ok(self.begin(stream, chunk, &words))
+    }
+
+    fn begin(&self, stream: &Stream, chunk: &ChunkAt, words: &[u64]) -> Option<Begin> {
+        let (head, token) = words.split_at_checked(1 + CONTEXT_WORDS)?;
+        let &[first, jumps, pc, function, node] = head else { return None };
+        let payload = first & ((1 << KIND_SHIFT) - 1);
+        let (len, is_away) = ((payload & !AWAY) as usize, payload & AWAY != 0);
+        if first >> KIND_SHIFT != Special::Context as u64 || len > 8 * token.len() {
+            return None;
+        }
+        let inner = self.inner(stream.process, chunk.loads, pc, (function, node))?;
+        let text: Vec<u8> = token.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
+        let contexts = self.programs.contexts()?;
+        let mut stack = contexts.stack(&self.programs.tables, &Token::parse(text).ok()?, stream.level)?;
+        if is_away {
+            // Where a fiber's context begins, its stack does not.
+            stack[0].function = UNKNOWN;
+        }
+        enter(&self.programs.tables, &mut stack, inner.active);
+        Some(Begin { stack, state: inner.state, jumps, counted: inner.counted })
+    }
+
+    /// The innermost function, by the place where it goes on, and what it has told.
+    fn inner(&self, process: u32, loads: u64, pc: u64, (function, node): (u64, u64)) -> Option<Inner> {
+        let tables = &self.programs.tables;
+        if function != 0 {
+            let function = self.function_at(process, function, loads)?;
+            let node = tables.node_of(function, node)?;
+            let state = State::Choose(tables.nodes[node as usize].next);
+            return Some(Inner { active: Active { function, node }, state, counted: false });
+        }
+        let (image, address) = self.place_at(process, pc, loads)?;
+        if let Some(function) = tables.function_at(image, address.wrapping_sub(ENTRY_LEN)) {
+            let state = State::Choose(tables.functions[function as usize].first);
+            return Some(Inner { active: Active { function, node: NONE }, state, counted: false });
+        }
+        let place = tables.place_at(image, address)?;
+        let function = tables.function_of(place.node);
+        if place.behind {
+            let state = State::Choose(tables.nodes[place.node as usize].next);
+            return Some(Inner { active: Active { function, node: place.node }, state, counted: false });
+        }
+        Some(Inner {
+            active: Active { function, node: NONE },
+            state: State::Rest(place.node, place.left),
+            counted: place.left < tables.code_of(place.node).1,
+        })
+    }
+}
+
+impl Contexts {
+    /// What is active outside of the innermost function of a token, the outermost first.
+    fn stack(&self, tables: &Tables, token: &Token, level: u32) -> Option<Vec<Active>> {
+        token.point.as_ref()?;
+        let mut context = Context::default();
+        self.decoder.decode(token, &mut context).ok()?;
+        let mut pieces = context.slices().flat_map(|(pieces, count)| (0..count).flat_map(move |_| pieces));
+        match pieces.next()? {
+            Piece::Place(..) | Piece::Named(FrameKind::Call, ..) => {}
+            _ => return None,
+        }
+        let mut nodes = Vec::new();
+        // What the stream begins with is known.
+        let mut outermost = OPEN;
+        for piece in pieces {
+            match *piece {
+                Piece::Site(site) => nodes.extend(self.node(tables, site)),
+                Piece::Uninstrumented(_) | Piece::Named(FrameKind::Uninstrumented, ..) => {}
+                Piece::Tail(_) | Piece::Named(FrameKind::Tail, ..) => {}
+                // Handlers have streams of their own.
+                Piece::Signal if level > 0 => break,
+                Piece::Thread | Piece::Task => break,
+                _ => {
+                    outermost = UNKNOWN;
+                    break;
+                }
+            }
+            if nodes.len() > MAX_DEPTH {
+                return None;
+            }
+        }
+        let mut stack = vec![Active { function: outermost, node: NONE }];
+        for node in nodes.into_iter().rev() {
+            enter(tables, &mut stack, Active { function: tables.function_of(node), node });
+        }
+        Some(stack)
+    }
+}
+
+/// Puts an activation on a stack, and what stands between it and its caller.
+fn enter(tables: &Tables, stack: &mut Vec<Active>, active: Active) {
+    if let Some(&Active { node, .. }) = stack.last().filter(|caller| caller.node != NONE) {
+        let call = &tables.nodes[node as usize];
+        // What was called by name may have left its activation to functions that are known, or not.
+        if call.op != Op::Call || call.checked && call.target != active.function {
+            stack.push(Active { function: OPEN, node: NONE });
+        }
+    }
+    stack.push(active);
+}
+
+impl<'t> Replay<'t> {
+    /// Reads from a chunk on ([`Reader::replay_from`]).
+    pub(in crate::trace) fn from_chunk(
+        reader: &'t Reader<'t>,
+        stream: &'t Stream,
+        chunk: usize,
+        counted_before: Option<(u64, u64)>,
+    ) -> Self {
+        let bits = Bits::new(reader.file, stream, chunk);
+        Self { bits, counted_before, ..Self::new(reader, stream, None) }
+    }
+
+    /// Of verify mode: how many events the stream has had, as far as that is certain.
+    pub(in crate::trace) fn counted(&self) -> Option<u64> {
+        self.certain.then_some(self.counted)
+    }
+
+    /// Where nothing is known at a chunk's beginning, its context may tell. `first`: it is the first one that is read.
+    pub(super) fn look_for_begin(&mut self, chunk: &ChunkAt, first: bool) {
+        if !matches!(self.state, State::Skip | State::Lose(Why::Missing, _)) {
+            return;
+        }
+        match self.reader.begin_at(self.stream, chunk) {
+            Ok(Some(begin)) => {
+                // A ring begins where the chunks begin that it has kept, and reading where it was to begin.
+                let may_begin = self.reader.file.is_ring || self.stream.chunks.first() != Some(chunk);
+                let kept = first && may_begin && begin.stack[0].function == OPEN;
+                if kept || self.state == State::Skip {
+                    self.state = State::Known(kept);
+                }
+                self.begin = Some(Box::new(begin));
+            }
+            Ok(None) => {}
+            Err(error) => self.bits.error = Some(error),
+        }
+    }
+
+    /// Of verify mode: what was counted up to the first chunk's beginning is perhaps known.
+    pub(super) fn count_from_begin(&mut self) {
+        let before = self.counted_before.take();
+        if self.begin.is_some()
+            && let Some(counted) = before
+        {
+            (self.counted, self.hash) = counted;
+            self.begun = self.counted;
+            self.certain = true;
+        }
+    }
+
+    /// Nothing is known up to the next special word.
+    pub(super) fn skip(&mut self) -> Option<Event> {
+        self.certain = false;
+        self.bits.drop_bits();
+        match self.ready() {
+            Ready::Special => self.special(false),
+            Ready::End(ended) => Some(self.stop(ended)),
+            Ready::Bits | Ready::Changed => None,
+        }
+    }
+
+    /// Nothing is known any more, or not yet.
+    pub(super) fn lose(&mut self, why: Why, value: u64) -> Event {
+        // What was counted up to a chunk's beginning may be known.
+        self.certain &= self.begin.is_some();
+        self.jumps.lose();
+        self.landings = Landings::default();
+        self.stack.clear();
+        self.stack.push(Active { function: UNKNOWN, node: NONE });
+        let event = Event { value, ..self.gap(why) };
+        self.state = if self.begin.is_some() { State::Known(false) } else { State::Skip };
+        if why == Why::Middle {
+            self.stack.push(Active { function: OPEN, node: NONE });
+            self.state = State::Open;
+        }
+        event
+    }
+
+    /// What is active is known from here on. Whether that is so since the rest was not kept.
+    pub(super) fn known(&mut self, kept: bool) -> Event {
+        let begin = self.begin.take().expect("it was found");
+        self.cut_off |= kept;
+        self.gaps += u64::from(kept);
+        self.stack = begin.stack;
+        self.jumps.begin(begin.jumps, self.stack.len());
+        self.was_counted = begin.counted;
+        self.then = begin.state;
+        self.state = State::Active(1);
+        Event { depth: 0, value: kept.into(), ..self.event(EventKind::Known, NONE, NONE) }
+    }
+
+    /// What is active from this place on is told next, and then what comes. Nothing is told of code of which nothing is
+    /// known, not even who called it.
+    pub(super) fn told_next(&self, mut place: usize) -> State {
+        let unknown = |place: usize| self.stack[place].function == OPEN && self.stack[place - 1].node == NONE;
+        while place < self.stack.len() && unknown(place) {
+            place += 1;
+        }
+        if place < self.stack.len() { State::Active(place) } else { self.then }
+    }
+
+    /// Tells of the activation at a place.
+    pub(super) fn active(&mut self, place: usize) -> Event {
+        self.state = self.told_next(place + 1);
+        let function = Some(self.stack[place].function).filter(|function| *function != OPEN);
+        let node = self.stack[place - 1].node;
+        let depth = place as u32 - 1;
+        Event { depth, ..self.event(EventKind::Active, function.unwrap_or(NONE), node) }
+    }
+
+    /// Reads the rest of a node's code.
+    pub(super) fn rest(&mut self, node: u32, bits: u32) -> Result<(), Option<Event>> {
+        let (code, _) = self.tables.code_of(node);
+        for bit in (0..bits).rev() {
+            self.state = State::Rest(node, bit + 1);
+            self.want()?;
+            if self.bit()? != (code >> bit & 1 == 1) {
+                self.state = State::Lose(Why::NoCode, 0);
+                return Err(None);
+            }
+        }
+        Ok(())
+    }
+
+    /// The activation that got a number before reading began: the only one of its function that was active then and is
+    /// so still.
+    pub(super) fn again_before(&self, number: u64, function: u32) -> Option<usize> {
+        let active = self.stack.get(..self.jumps.given_before(number)?)?;
+        let place = active.iter().rposition(|active| active.function == function)?;
+        (!active[..place].iter().any(|active| active.function == function)).then_some(place)
+    }
+}
+
+/// The stack of a stream at a place, to start another one with.
+#[derive(Clone, Debug)]
+pub(in crate::trace) struct Snapshot {
+    pub(super) stack: Vec<Active>,
+    pub(super) jumps: Jumps,
+    pub(super) landings: Landings,
+    pub(super) stacks: Stacks,
+    /// What comes next.
+    pub(super) state: State,
+    /// Where a handler had interrupted the stream: the cache, in which the function may have been found that is entered
+    /// next.
+    pub(super) cache: Option<(Vec<u32>, Order)>,
+    /// Of verify mode: events and hash, if they are certain.
+    pub(super) counted: Option<(u64, u64)>,
+}
+
+impl Replay<'_> {
+    /// The stack at a place. Nothing that comes behind the place is read: where its stack is not known, that of another
+    /// place is none. In a call of `fork`, the innermost code is unknown; where a handler has interrupted the stream
+    /// (`anywhere`), any may be.
+    pub(in crate::trace) fn snapshot_at(mut self, position: u64, anywhere: bool) -> Option<Snapshot> {
+        self.bits.stop_at(position);
+        self.halts = anywhere;
+        while self.next().is_some() {}
+        if !self.bits.is_at_limit() {
+            return None;
+        }
+        match self.state {
+            State::Open => Some(self.snapshot(State::Open)),
+            State::Choose(choice) if anywhere && self.needs_no_bits(choice) => Some(self.perhaps_at(choice)),
+            state @ (State::Choose(_) | State::Check(_)) if anywhere => Some(self.snapshot(state)),
+            _ => None,
+        }
+    }
+
+    fn snapshot(&self, state: State) -> Snapshot {
+        Snapshot {
+            stack: self.stack.clone(),
+            jumps: self.jumps.clone(),
+            landings: self.landings.clone(),
+            stacks: self.stacks.clone(),
+            state,
+            cache: self.halts.then(|| (self.cache.clone(), self.order.clone())),
+            counted: self.certain.then_some((self.counted, self.hash)),
+        }
+    }
+
+    /// Where a handler has interrupted the stream, if what comes next needs no bits: it may have come. A thread waits
+    /// in a call of code that is not traced, so it is taken to be in the first that calls back, or in the last one at
+    /// all.
+    fn perhaps_at(&mut self, choice: u32) -> Snapshot {
+        /// A loop may have no end.
+        const MOST: usize = 1000;
+        let mut found = self.snapshot(State::Perhaps(choice));
+        let mut next = choice;
+        for _ in 0..MOST {
+            let node = self.tables.choices[next as usize].start;
+            self.node(node);
+            next = match self.state {
+                State::Open => return self.snapshot(State::Perhaps(NONE)),
+                State::Choose(next) => next,
+                _ => break,
+            };
+            if self.tables.nodes[node as usize].op == Op::Closed {
+                found = self.snapshot(State::Perhaps(next));
+            }
+            if !self.needs_no_bits(next) {
+                break;
+            }
+        }
+        found
+    }
+
+    /// What is active where the stream was forked is told where it begins.
+    pub(super) fn inherits(&mut self) {
+        if let Some((cache, order)) = self.inherited.take() {
+            (self.cache, self.order) = (cache, order);
+        }
+        self.state = self.told_next(1);
+    }
+
+    /// Whether reading ends here, in a function.
+    #[inline]
+    pub(super) fn halts_here(&mut self) -> bool {
+        if !self.halts || self.bits.left > 0 {
+            return false;
+        }
+        self.bits.peek();
+        self.bits.is_at_limit()
+    }
+
+    /// Where a handler had interrupted the stream that was forked: what comes next may have come already, or what came
+    /// last has not.
+    pub(super) fn perhaps(&mut self, choice: u32) -> Event {
+        self.state = if choice == NONE { State::Open } else { State::Choose(choice) };
+        self.certain = false;
+        self.gaps += 1;
+        self.event(EventKind::Forked, NONE, NONE)
+    }
+}

@@ -1,0 +1,999 @@
+//! Reconstruction: a stream's bits say, at each place of the program where several events can follow, which one did.
+//! The replay keeps what is active, and follows the tables (casper.txt §3 has the principle).
+//!
+//! Where it cannot know what is active, it says so ([`EventKind::Gap`]) and goes on at the next special word: that one
+//! names a function, and what this function does from there on is certain again. Nothing is guessed.
+
+mod begin;
+mod stacks;
+
+use std::collections::VecDeque;
+
+use pcce_abi::trace::{
+    BEGIN_FORKED, BEGIN_INTERRUPTED, BEGIN_MIDDLE, CACHE, CACHED_BITS, CONTINUED, ENDED, EXPECTED_BITS, Gap,
+    Order, Special, cache_index, hash,
+};
+
+use self::begin::{Begin, Snapshot};
+use self::stacks::{Jumps, Landings, Stacks};
+use super::bits::{Bits, Item};
+use super::event::{End, Event, EventKind, Why};
+use super::file::{ChunkAt, Stream};
+use super::reader::Reader;
+use super::tables::{NONE, Op, Tables};
+
+/// An activation, or what is not known of the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Active {
+    /// The function; [`OPEN`] or [`UNKNOWN`].
+    pub function: u32,
+    /// The node that came last in it: where another one is called by it, the call. [`NONE`] at its entry.
+    pub node: u32,
+}
+
+/// In place of a function: code of which nothing is known, but that it was called from what is outside of it.
+pub const OPEN: u32 = u32::MAX;
+/// In place of a function: what is active here and further out is not known.
+pub const UNKNOWN: u32 = u32::MAX - 1;
+
+/// More activations are not kept: 64 MiB.
+pub(super) const MAX_DEPTH: usize = 1 << 23;
+/// So many events follow from one word at most.
+const MAX_IDLE: u32 = 1 << 20;
+
+/// What the replay does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Follows a choice of the innermost activation.
+    Choose(u32),
+    /// The innermost is open code.
+    Open,
+    /// A checked call has returned: a bit says so; then comes this choice.
+    Check(u32),
+    /// An exception goes on outside of the innermost activation.
+    Unwinding,
+    /// `longjmp` goes to this place ([`landings`]).
+    Jumped(u64),
+    /// A handler has jumped away from here.
+    Interrupted,
+    /// The thread is on another stack, of which nothing was told yet.
+    Elsewhere,
+    /// Nothing is known up to the next special word.
+    Skip,
+    /// What is to be told first; then nothing is known.
+    Lose(Why, u64),
+    /// What is active is known from here on: [`Replay::begin`]. Whether that is so since the rest was not kept.
+    Known(bool),
+    /// The activation at this place is told; then the others, and what [`Replay::then`] says.
+    Active(usize),
+    /// This node comes, of whose code so many bits are to come.
+    Rest(u32, u32),
+    /// That nobody knows what came before the stream was forked is told; then this choice comes, or what unknown code
+    /// does ([`NONE`]).
+    Perhaps(u32),
+    /// A special word stands where none can be: it is dealt with next.
+    Unexpected,
+    Done,
+}
+
+/// What comes next where no bits are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    /// There are bits now.
+    Bits,
+    /// A special word.
+    Special,
+    /// The stream's end.
+    End(bool),
+    /// Nothing is known any more.
+    Changed,
+}
+
+/// What a chunk of verify mode says, and what was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Chunks that were compared.
+    pub chunks: u64,
+    /// Events in these.
+    pub events: u64,
+    /// Chunks that do not match.
+    pub mismatches: u64,
+    /// The first of these: its sequence, its events by the chunk, and by the reader.
+    pub first: Option<(u64, u64, u64)>,
+    /// Chunks that say something, and cannot be compared since something is missing.
+    pub uncertain: u64,
+}
+
+impl Verified {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.chunks += other.chunks;
+        self.events += other.events;
+        self.mismatches += other.mismatches;
+        self.uncertain += other.uncertain;
+        self.first = self.first.or(other.first);
+    }
+}
+
+/// Reads a stream.
+#[derive(Debug)]
+pub struct Replay<'t> {
+    reader: &'t Reader<'t>,
+    tables: &'t Tables,
+    stream: &'t Stream,
+    bits: Bits<'t>,
+    stack: Vec<Active>,
+    jumps: Jumps,
+    landings: Landings,
+    stacks: Stacks,
+    state: State,
+    /// Functions of the cache.
+    cache: Vec<u32>,
+    order: Order,
+    /// What came in front of the last node in its activation, or [`NONE`].
+    before: u32,
+    /// Events in a row that needed no word.
+    idle: u32,
+    events: u64,
+    /// How often nothing was known any more.
+    gaps: u64,
+    /// A ring has not kept what came before.
+    cut_off: bool,
+    /// Of verify mode: whether there is something to compare, how many events and which hash the stream has here, and
+    /// whether that is certain.
+    verify: bool,
+    counted: u64,
+    hash: u64,
+    certain: bool,
+    /// How many events there were where it was compared last.
+    begun: u64,
+    verified: Verified,
+    /// Chunks that say how many events there were when they were closed, which have not come yet.
+    expected: VecDeque<ChunkAt>,
+    /// The last chunk, if it has ended.
+    last: Option<ChunkAt>,
+    /// It began with the stack of another stream.
+    forked: bool,
+    /// Nothing is told behind the place where reading stops, though it may have come before.
+    halts: bool,
+    /// A chunk has begun.
+    started: bool,
+    /// What is active where the chunk begins, before it is told.
+    begin: Option<Box<Begin>>,
+    /// What comes behind what is active.
+    then: State,
+    /// The cache that it begins with.
+    inherited: Option<(Vec<u32>, Order)>,
+    /// Of verify mode: the next event was counted before the place where reading began.
+    was_counted: bool,
+    /// Of verify mode: events and hash where reading begins.
+    counted_before: Option<(u64, u64)>,
+}
+
+impl Iterator for Replay<'_> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            let state = self.state;
+            let told = match state {
+                State::Choose(_) | State::Check(_) if self.halts_here() => return None,
+                State::Choose(choice) => match self.choose(choice) {
+                    Ok(node) => return Some(self.node(node)),
+                    Err(told) => told,
+                },
+                State::Open if self.bits.is_at_limit() => return None,
+                State::Open => self.open(),
+                State::Check(choice) => self.check(choice),
+                State::Unwinding => self.unwinding(),
+                State::Jumped(place) => self.jumped(place),
+                State::Interrupted => self.goes_on_elsewhere(),
+                State::Elsewhere => self.elsewhere(),
+                State::Skip => self.skip(),
+                State::Lose(why, value) => Some(self.lose(why, value)),
+                State::Known(kept) => Some(self.known(kept)),
+                State::Active(place) => Some(self.active(place)),
+                State::Rest(node, bits) => match self.rest(node, bits) {
+                    Ok(()) => return Some(self.node(node)),
+                    Err(told) => told,
+                },
+                State::Perhaps(choice) => Some(self.perhaps(choice)),
+                State::Unexpected => self.special(true),
+                State::Done => return None,
+            };
+            if told.is_some() {
+                return told;
+            }
+        }
+    }
+}
+
+impl<'t> Replay<'t> {
+    pub(super) fn new(reader: &'t Reader<'t>, stream: &'t Stream, start: Option<Snapshot>) -> Self {
+        let forked = start.is_some();
+        let start = start.unwrap_or_else(|| Snapshot {
+            stack: vec![Active { function: OPEN, node: NONE }],
+            jumps: Jumps::default(),
+            landings: Landings::default(),
+            stacks: Stacks::default(),
+            state: State::Skip,
+            cache: None,
+            counted: Some((0, 0)),
+        });
+        let certain = start.counted.is_some();
+        let (counted, hash) = start.counted.unwrap_or_default();
+        Self {
+            reader,
+            tables: &reader.programs.tables,
+            stream,
+            bits: Bits::new(reader.file, stream, 0),
+            stack: start.stack,
+            jumps: start.jumps,
+            landings: start.landings,
+            stacks: start.stacks,
+            state: State::Open,
+            cache: vec![NONE; CACHE],
+            order: Order::new(),
+            before: NONE,
+            idle: 0,
+            events: 0,
+            gaps: 0,
+            cut_off: false,
+            verify: reader.verify,
+            counted,
+            hash,
+            certain,
+            begun: 0,
+            verified: Verified::default(),
+            expected: VecDeque::new(),
+            last: None,
+            forked,
+            halts: false,
+            started: false,
+            begin: None,
+            then: start.state,
+            inherited: start.cache,
+            was_counted: false,
+            counted_before: None,
+        }
+    }
+
+    /// What is active, the outermost first.
+    #[must_use]
+    pub fn stack(&self) -> &[Active] {
+        &self.stack
+    }
+
+    /// How many events there were: those that verify mode counts.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How many bits were read, and how many words that are no bits.
+    #[must_use]
+    pub fn read(&self) -> (u64, u64) {
+        self.bits.read()
+    }
+
+    /// About when the event was, by `CLOCK_MONOTONIC` in nanoseconds: the clock is in the trace where chunks begin and
+    /// end, and between them it is taken to go on evenly.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.bits.time()
+    }
+
+    /// The place in the stream ([`pcce_abi::trace::position`]).
+    pub(super) fn position(&self) -> u64 {
+        self.bits.position()
+    }
+
+    /// What verify mode has compared so far.
+    #[must_use]
+    pub fn verified(&self) -> Verified {
+        self.verified
+    }
+
+    /// How many gaps were met. What a ring has not kept is one.
+    ///
+    /// # Errors
+    /// The error with which reading the file has ended, if it has.
+    pub fn finish(&mut self) -> std::io::Result<u64> {
+        self.bits.error.take().map_or(Ok(self.gaps), Err)
+    }
+
+    /// How many of the gaps are what a ring has not kept: one, or none.
+    pub(super) fn cut_off(&self) -> u64 {
+        self.cut_off.into()
+    }
+
+    /// A node comes.
+    #[inline]
+    fn node(&mut self, number: u32) -> Event {
+        let node = &self.tables.nodes[number as usize];
+        let last = self.stack.len() - 1;
+        self.before = std::mem::replace(&mut self.stack[last].node, number);
+        self.events += 1;
+        if self.verify {
+            let was_counted = std::mem::take(&mut self.was_counted);
+            if let Some(event) = node.event.filter(|_| !was_counted) {
+                self.counted += 1;
+                self.hash = hash(self.hash, event.get());
+            }
+            self.compare_reached();
+        }
+        let mut event = Event {
+            kind: EventKind::Call,
+            depth: last as u32,
+            function: node.function,
+            node: number,
+            value: 0,
+        };
+        match node.op {
+            Op::Call => {
+                event.function = node.target;
+                self.push(node.target);
+            }
+            Op::Closed => {
+                (event.kind, event.function) = (EventKind::Closed, NONE);
+                self.state = State::Choose(node.next);
+            }
+            Op::Open => {
+                (event.kind, event.function) = (EventKind::Open, NONE);
+                self.stack.push(Active { function: OPEN, node: NONE });
+                self.state = State::Open;
+            }
+            Op::Twice => {
+                (event.kind, event.function) = (EventKind::Twice, NONE);
+                self.jumps.give(last, number);
+                self.state = State::Choose(node.next);
+            }
+            Op::Return => {
+                (event.kind, event.depth) = (EventKind::Return, last as u32 - 1);
+                self.pop();
+            }
+            Op::Leave => {
+                (event.kind, event.depth, event.function) = (EventKind::Leave, last as u32 - 1, node.target);
+                self.cut(last);
+                self.stack[last] = Active { function: node.target, node: NONE };
+                self.state = State::Choose(self.tables.functions[node.target as usize].first);
+            }
+            Op::LeaveOpen => {
+                (event.kind, event.depth) = (EventKind::LeaveOpen, last as u32 - 1);
+                self.cut(last);
+                self.stack.pop();
+                // Open code that has entered the function goes on, whoever it is.
+                if self.stack[last - 1].function != OPEN {
+                    self.stack.push(Active { function: OPEN, node: NONE });
+                }
+                self.state = State::Open;
+            }
+            Op::Block => {
+                (event.kind, event.function) = (EventKind::Block, NONE);
+                self.state = State::Choose(node.next);
+            }
+            Op::Resume | Op::Landing => {
+                (event.kind, event.depth) = (EventKind::Resume, last as u32 - 1);
+                self.state = State::Unwinding;
+            }
+        }
+        event
+    }
+
+    /// A function is entered.
+    #[inline]
+    fn push(&mut self, function: u32) {
+        if self.stack.len() >= MAX_DEPTH {
+            self.state = State::Lose(Why::TooDeep, 0);
+            return;
+        }
+        self.stack.push(Active { function, node: NONE });
+        self.state = State::Choose(self.tables.functions[function as usize].first);
+    }
+
+    /// The innermost activation has returned.
+    #[inline]
+    fn pop(&mut self) {
+        self.stack.pop();
+        let last = self.stack.len() - 1;
+        self.cut(last + 1);
+        let Active { function, node } = self.stack[last];
+        self.state = match function {
+            OPEN => State::Open,
+            UNKNOWN => State::Lose(Why::Outside, 0),
+            _ => {
+                let node = &self.tables.nodes[node as usize];
+                if node.checked { State::Check(node.next) } else { State::Choose(node.next) }
+            }
+        };
+    }
+
+    fn event(&self, kind: EventKind, function: u32, node: u32) -> Event {
+        Event { kind, depth: self.stack.len() as u32 - 1, function, node, value: 0 }
+    }
+
+    fn gap(&mut self, why: Why) -> Event {
+        self.gaps += 1;
+        self.event(EventKind::Gap(why), NONE, NONE)
+    }
+
+    #[inline]
+    fn consume(&mut self, bits: u32) {
+        self.bits.bits <<= bits;
+        self.bits.left -= bits;
+        self.idle = 0;
+    }
+
+    /// In open code.
+    #[inline]
+    fn open(&mut self) -> Option<Event> {
+        if self.bits.left == 0 {
+            match self.ready() {
+                Ready::Bits => {}
+                Ready::Special => return self.special(false),
+                Ready::End(_) if self.bits.is_at_limit() => return None,
+                Ready::End(ended) => return Some(self.stop(ended)),
+                Ready::Changed => return None,
+            }
+        }
+        let entered = self.bits.bits >> 63 == 1;
+        self.consume(1);
+        if entered { self.enter_cached() } else { self.open_returned() }
+    }
+
+    fn enter_cached(&mut self) -> Option<Event> {
+        let mut place = 0;
+        match self.bit() {
+            Ok(true) => place = self.order.expected(),
+            Ok(false) => {
+                for _ in 0..CACHED_BITS - EXPECTED_BITS {
+                    match self.bit() {
+                        Ok(bit) => place = place << 1 | u8::from(bit),
+                        Err(told) => return told,
+                    }
+                }
+            }
+            Err(told) => return told,
+        }
+        self.order.enter(place);
+        match self.cache[place as usize] {
+            NONE => {
+                self.state = State::Lose(Why::NotCached, 0);
+                None
+            }
+            function => Some(self.enter(function)),
+        }
+    }
+
+    fn enter(&mut self, function: u32) -> Event {
+        let event = self.event(EventKind::Entered, function, NONE);
+        self.push(function);
+        event
+    }
+
+    fn open_returned(&mut self) -> Option<Event> {
+        let Some(&Active { function, node }) = self.stack.iter().rev().nth(1) else {
+            self.state = State::Lose(Why::NotReached, 0);
+            return None;
+        };
+        self.stack.pop();
+        self.landings.cut(self.stack.len());
+        if function == UNKNOWN {
+            self.state = State::Lose(Why::Outside, 0);
+            return None;
+        }
+        self.state = State::Choose(self.tables.nodes[node as usize].next);
+        Some(self.event(EventKind::OpenReturned, NONE, node))
+    }
+
+    /// An exception goes on outside of the innermost activation.
+    fn unwinding(&mut self) -> Option<Event> {
+        if self.bits.left == 0 {
+            match self.ready() {
+                Ready::Bits => {}
+                Ready::Special => {
+                    let landed = matches!(self.bits.peek(), Item::Special(Special::Landed, ..));
+                    return if landed { self.special(false) } else { self.interrupted() };
+                }
+                Ready::End(ended) => return Some(self.stop(ended)),
+                Ready::Changed => return None,
+            }
+        }
+        // Unknown code has caught it: nobody knows how far out.
+        self.state = State::Lose(Why::Unexpected, 0);
+        None
+    }
+}
+
+impl Replay<'_> {
+    /// The node of a choice that comes; or what is to be told instead, if anything.
+    #[inline]
+    fn choose(&mut self, number: u32) -> Result<u32, Option<Event>> {
+        let choice = self.tables.choices[number as usize];
+        if choice.width == 0 {
+            if choice.start == NONE {
+                return Err(self.not_reached());
+            }
+            // That it has come is known if something comes behind it, or the stream has ended.
+            if self.bits.left == 0 {
+                match self.ready() {
+                    Ready::Special if self.is_due(choice.start) => return Err(self.special(false)),
+                    Ready::Special if self.is_cleanup() => {
+                        let event = self.may_have_gone_on(self.state);
+                        self.state = State::Unexpected;
+                        return Err(event);
+                    }
+                    Ready::Bits | Ready::Special | Ready::End(true) => {}
+                    // The process was forked there, in unknown code.
+                    Ready::End(false) if self.bits.is_at_limit() => {}
+                    Ready::End(false) => return Err(Some(self.stop(false))),
+                    Ready::Changed => return Err(None),
+                }
+            }
+            self.idle += 1;
+            if self.idle > MAX_IDLE {
+                self.state = State::Lose(Why::Endless, 0);
+                return Err(None);
+            }
+            return Ok(choice.start);
+        }
+        // Behind the bits that are left there are zeros, which may be those of a longer code.
+        let at = choice.start + (self.bits.bits >> (64 - choice.width)) as u32;
+        let entry = self.tables.entries[at as usize];
+        if entry.bits != 0 && entry.bits <= self.bits.left {
+            self.consume(entry.bits);
+            return Ok(entry.node);
+        }
+        self.choose_slowly(number)
+    }
+
+    /// The same where the code is long, or its bits are in two words.
+    fn choose_slowly(&mut self, number: u32) -> Result<u32, Option<Event>> {
+        self.want()?;
+        let choice = self.tables.choices[number as usize];
+        let long = self.tables.find_long(number, (self.bits.bits >> 32) as u32);
+        if let Some(entry) = long.filter(|entry| entry.bits <= self.bits.left) {
+            self.consume(entry.bits);
+            return Ok(entry.node);
+        }
+        let mut code = 0;
+        for bits in 1..=32 {
+            code |= u32::from(self.bit()?) << (32 - bits);
+            let entry = self.tables.entries[(choice.start + (code >> (32 - choice.width))) as usize];
+            let found = if entry.bits != 0 { Some(entry) } else { self.tables.find_long(number, code) };
+            match found {
+                Some(entry) if entry.bits == bits => return Ok(entry.node),
+                None if bits >= choice.width && !self.tables.is_long(number) => break,
+                _ => {}
+            }
+        }
+        self.state = State::Lose(Why::NoCode, 0);
+        Err(None)
+    }
+
+    /// Behind a checked call that has returned.
+    fn check(&mut self, choice: u32) -> Option<Event> {
+        if let Err(told) = self.want() {
+            return told;
+        }
+        self.state = match self.bit() {
+            Ok(false) => State::Choose(choice),
+            Ok(true) => State::Lose(Why::NoCode, 0),
+            Err(told) => return told,
+        };
+        None
+    }
+
+    /// A bit, of what has several.
+    fn bit(&mut self) -> Result<bool, Option<Event>> {
+        if self.bits.left == 0 {
+            match self.ready() {
+                Ready::Bits => {}
+                Ready::Special => {
+                    self.state = State::Lose(Why::NoCode, 0);
+                    return Err(None);
+                }
+                Ready::End(ended) => return Err(Some(self.stop(ended))),
+                Ready::Changed => return Err(None),
+            }
+        }
+        let bit = self.bits.bits >> 63 == 1;
+        self.consume(1);
+        Ok(bit)
+    }
+
+    /// Sees to it that there are bits, in a function that has written some.
+    fn want(&mut self) -> Result<(), Option<Event>> {
+        if self.bits.left != 0 {
+            return Ok(());
+        }
+        match self.ready() {
+            Ready::Bits => Ok(()),
+            Ready::End(ended) => Err(Some(self.stop(ended))),
+            Ready::Changed => Err(None),
+            Ready::Special => Err(self.interrupted()),
+        }
+    }
+
+    /// A special word comes in a function, not in open code.
+    fn interrupted(&mut self) -> Option<Event> {
+        match self.bits.peek() {
+            Item::Special(
+                Special::Mark
+                | Special::Gap
+                | Special::Kept
+                | Special::Jumped
+                | Special::Left
+                | Special::Back,
+                ..,
+            ) => self.special(false),
+            _ => {
+                self.state = State::Unexpected;
+                self.certain = false;
+                Some(self.gap(Why::Unexpected))
+            }
+        }
+    }
+
+    /// The stream was interrupted by a handler that was left by a jump, or by the thread's cancellation. What needs no
+    /// word may have happened before.
+    fn interrupted_for_good(&mut self) -> Option<Event> {
+        let before = std::mem::replace(&mut self.state, State::Interrupted);
+        self.may_have_gone_on(before)
+    }
+
+    /// The thread was ended in the middle.
+    fn unwound(&mut self) -> Option<Event> {
+        let before = std::mem::replace(&mut self.state, State::Open);
+        let told = match self.may_have_gone_on(before) {
+            Some(event) => Some(event),
+            // Between calls of unknown code it says nothing.
+            None if before == State::Open && self.stack.len() == 1 => None,
+            None => Some(self.event(EventKind::Unwound, NONE, NONE)),
+        };
+        self.stack.clear();
+        self.stack.push(Active { function: OPEN, node: NONE });
+        self.cut(0);
+        told
+    }
+
+    /// A cleanup of a thread that ends is next: a call of `setjmp` returns again, to which nobody has jumped, in a
+    /// function of C that registers such calls. Which one of several it is, is not asked.
+    fn is_cleanup(&mut self) -> bool {
+        let Item::Special(Special::Again, _, [function, _]) = self.bits.peek() else { return false };
+        let function = self.reader.function_at(self.stream.process, function, self.bits.loads());
+        let mut nodes = function.into_iter().flat_map(|function| self.tables.nodes_of(function));
+        nodes.any(|node| {
+            let name = self.tables.callee(node).map(|name| self.tables.linkage_name(name));
+            name == Some("__pthread_register_cancel")
+        })
+    }
+
+    /// The thread ends, or so; in front of this, what needs no word may have happened, if there is something.
+    fn may_have_gone_on(&mut self, before: State) -> Option<Event> {
+        let State::Choose(number) = before else { return None };
+        if !self.needs_no_bits(number) {
+            return None;
+        }
+        self.certain = false;
+        self.gaps += 1;
+        Some(self.event(EventKind::Interrupted, NONE, NONE))
+    }
+
+    /// Whether there is one node that can come, which says nothing.
+    fn needs_no_bits(&self, choice: u32) -> bool {
+        let choice = self.tables.choices[choice as usize];
+        choice.width == 0 && choice.start != NONE
+    }
+
+    /// A word says where the jump has gone to.
+    fn goes_on_elsewhere(&mut self) -> Option<Event> {
+        match self.ready() {
+            Ready::End(ended) => return Some(self.stop(ended)),
+            Ready::Changed => return None,
+            Ready::Special if !matches!(self.bits.peek(), Item::Special(Special::Entered, ..)) => {
+                return self.special(false);
+            }
+            Ready::Special | Ready::Bits => self.state = State::Lose(Why::Jumped, 0),
+        }
+        None
+    }
+
+    /// The tables have nothing that could come.
+    fn not_reached(&mut self) -> Option<Event> {
+        let ready = if self.bits.left == 0 { self.ready() } else { Ready::Bits };
+        match ready {
+            Ready::End(ended) => Some(self.stop(ended)),
+            Ready::Changed => None,
+            Ready::Special => self.interrupted(),
+            Ready::Bits => {
+                self.state = State::Lose(Why::NotReached, 0);
+                None
+            }
+        }
+    }
+}
+
+impl Replay<'_> {
+    /// What comes where no bits are left, behind the bounds of chunks.
+    fn ready(&mut self) -> Ready {
+        loop {
+            let item = self.bits.peek();
+            match item {
+                Item::Bits => return Ready::Bits,
+                Item::Special(..) => return Ready::Special,
+                Item::End(ended) => return Ready::End(ended),
+                Item::ChunkEnd(chunk) => self.chunk_ends(chunk),
+                Item::Begin(chunk, follows) => self.chunk_begins(&chunk, follows),
+                Item::Damaged => self.lose_at(Why::BadWord),
+                Item::BadChunk => {
+                    // What was counted up to this chunk's beginning says nothing of the next one.
+                    self.counted_before = None;
+                    self.lose_at(Why::BadChunk);
+                }
+            }
+            self.bits.take();
+            if matches!(self.state, State::Lose(..) | State::Known(_) | State::Active(_)) {
+                return Ready::Changed;
+            }
+        }
+    }
+
+    /// Something is missing here; there is nothing to tell if nothing is known anyway.
+    fn lose_at(&mut self, why: Why) {
+        if self.state != State::Skip {
+            self.state = State::Lose(why, 0);
+        }
+        self.certain = false;
+        self.forget();
+    }
+
+    /// What is expected cannot be compared.
+    fn forget(&mut self) {
+        self.verified.uncertain += self.expected.len() as u64;
+        self.expected.clear();
+    }
+
+    fn chunk_begins(&mut self, chunk: &ChunkAt, follows: bool) {
+        self.cache.fill(NONE);
+        self.order = Order::new();
+        self.last = None;
+        let first = !std::mem::replace(&mut self.started, true);
+        if chunk.begin == BEGIN_MIDDLE {
+            self.state = State::Lose(Why::Middle, 0);
+        } else if [BEGIN_FORKED, BEGIN_INTERRUPTED].contains(&chunk.begin) && chunk.sequence == 0 {
+            if self.forked { self.inherits() } else { self.lose_at(Why::Parent) }
+        } else if !follows {
+            self.lose_at(Why::Missing);
+        }
+        self.look_for_begin(chunk, first);
+        let unknown = matches!(self.state, State::Lose(..) | State::Skip | State::Known(_));
+        self.certain &= !unknown;
+        self.count_from_begin();
+        if chunk.events != 0 && chunk.end == CONTINUED {
+            self.expected.push_back(*chunk);
+        }
+        if !self.certain {
+            self.forget();
+        }
+        self.compare_reached();
+    }
+
+    fn chunk_ends(&mut self, chunk: ChunkAt) {
+        // What the stream ends with comes behind its last word.
+        self.last = Some(chunk).filter(|chunk| chunk.end == ENDED);
+    }
+
+    /// Compares what chunks say that have as many events as there were by now.
+    fn compare_reached(&mut self) {
+        while self.expected.front().is_some_and(|chunk| chunk.events <= self.counted) {
+            self.compare_next();
+        }
+    }
+
+    /// Compares what a chunk says, where there are as many events.
+    fn compare_next(&mut self) {
+        let Some(chunk) = self.expected.pop_front() else { return };
+        self.verified.chunks += 1;
+        self.verified.events += self.counted - self.begun;
+        self.begun = self.counted;
+        if (self.counted, self.hash) != (chunk.events, chunk.hash) {
+            self.differs(&chunk);
+        }
+    }
+
+    /// Compares what the last chunk says, where nothing more comes.
+    fn compare_last(&mut self, chunk: ChunkAt) {
+        if !self.certain {
+            self.forget();
+        }
+        while let Some(chunk) = self.expected.pop_front() {
+            self.differs(&chunk);
+        }
+        if chunk.events == 0 {
+            return;
+        }
+        if self.certain {
+            self.expected.push_back(chunk);
+            self.compare_next();
+        } else {
+            self.verified.uncertain += 1;
+        }
+    }
+
+    fn differs(&mut self, chunk: &ChunkAt) {
+        self.verified.mismatches += 1;
+        self.verified.first.get_or_insert((chunk.sequence, chunk.events, self.counted));
+    }
+
+    /// Nothing more comes.
+    fn stop(&mut self, ended: bool) -> Event {
+        if ended && let Some(chunk) = self.last.take() {
+            self.compare_last(chunk);
+        }
+        self.state = State::Done;
+        self.gaps += u64::from(!ended && self.bits.lacks_more());
+        let end = if ended { End::Ended } else { End::Open };
+        self.event(EventKind::End(end), NONE, NONE)
+    }
+
+    /// Deals with a special word. `unexpected`: it stands where there is no open code.
+    fn special(&mut self, unexpected: bool) -> Option<Event> {
+        let Item::Special(special, payload, words) = self.bits.peek() else {
+            self.state = State::Lose(Why::BadWord, 0);
+            return None;
+        };
+        self.idle = 0;
+        self.order = Order::new();
+        match special {
+            Special::Landed => return self.came_back(EventKind::Landed, payload, words),
+            Special::Again => return self.came_back(EventKind::Again, payload, words),
+            _ => self.bits.take(),
+        }
+        match special {
+            Special::Entered => self.entered(payload, unexpected),
+            Special::Mark => Some(Event { value: words[0], ..self.event(EventKind::Mark, NONE, NONE) }),
+            // The jump has come to a stream further out; the next handler begins anew.
+            Special::Gap if payload == Gap::Left as u64 && self.stream.level > 0 => {
+                Some(self.handler(EventKind::HandlerLeft, 0))
+            }
+            Special::Gap if payload == Gap::Interrupted as u64 => self.interrupted_for_good(),
+            Special::Gap if payload == Gap::Unwound as u64 => self.unwound(),
+            // Where nothing is known, nothing becomes known.
+            Special::Kept | Special::Jumped if matches!(self.state, State::Skip | State::Elsewhere) => None,
+            Special::Left => self.leaves(payload, words),
+            Special::Back => self.comes_back(payload, words),
+            Special::Kept => {
+                self.landings.keep(payload, self.stack.len(), self.state);
+                None
+            }
+            Special::Jumped => {
+                self.state = State::Jumped(payload);
+                None
+            }
+            Special::Gap => {
+                self.bits.skip_chunk();
+                let why =
+                    [(Gap::Stopped, Why::Stopped), (Gap::Switched, Why::Switched), (Gap::Full, Why::Full)];
+                let why = why.into_iter().find(|(gap, _)| *gap as u64 == payload);
+                self.state = State::Lose(why.map_or(Why::BadWord, |(_, why)| why), 0);
+                None
+            }
+            Special::Handler if self.stream.level > 0 => Some(self.handler(EventKind::Handler, payload)),
+            Special::HandlerEnd if self.stream.level > 0 => Some(self.handler(EventKind::HandlerEnd, 0)),
+            _ => {
+                self.state = State::Lose(Why::BadWord, 0);
+                None
+            }
+        }
+    }
+
+    /// A handler begins or has ended: nothing is active in its stream.
+    fn handler(&mut self, kind: EventKind, value: u64) -> Event {
+        self.stack.clear();
+        self.stack.push(Active { function: OPEN, node: NONE });
+        self.cut(0);
+        self.state = State::Open;
+        Event { value, ..self.event(kind, NONE, NONE) }
+    }
+
+    fn entered(&mut self, address: u64, unexpected: bool) -> Option<Event> {
+        let function = self.reader.function_at(self.stream.process, address, self.bits.loads());
+        self.cache[cache_index(address as usize)] = function.unwrap_or(NONE);
+        let Some(function) = function else {
+            self.state = State::Lose(Why::NoTables, address);
+            return None;
+        };
+        if self.state == State::Elsewhere {
+            self.stack.push(Active { function: OPEN, node: NONE });
+        } else if unexpected || self.state == State::Skip {
+            self.jumps.lose();
+            self.stack.clear();
+            self.stack.push(Active { function: UNKNOWN, node: NONE });
+            // A call that calls nothing back by the tables has done it: what it writes when it returns is not known.
+            if !unexpected {
+                self.stack.push(Active { function: OPEN, node: NONE });
+            }
+        }
+        Some(self.enter(function))
+    }
+
+    /// Control has come to a landing pad, or out of a call once more.
+    fn came_back(&mut self, kind: EventKind, number: u64, words: [u64; 2]) -> Option<Event> {
+        let loads = self.bits.loads();
+        let Some(function) = self.reader.function_at(self.stream.process, words[0], loads) else {
+            self.bits.take();
+            self.state = State::Lose(Why::NoTables, words[0]);
+            return None;
+        };
+        let op = if kind == EventKind::Landed { Op::Landing } else { Op::Twice };
+        let node = self.tables.node_of(function, number);
+        let Some(node) = node.filter(|node| self.tables.nodes[*node as usize].op == op) else {
+            self.bits.take();
+            self.state = State::Lose(Why::BadWord, 0);
+            return None;
+        };
+        let mut place = match kind {
+            EventKind::Landed => self.stack.iter().rposition(|active| {
+                active.function == function
+                    && active.node != NONE
+                    && self.tables.nodes[active.node as usize].unwinds_to == node
+            }),
+            _ => self.again_at(words[1], node),
+        };
+        if place.is_none() && self.state == State::Elsewhere && kind == EventKind::Again {
+            place = self.returns_on_another(words[1]).then(|| self.again_at(words[1], node)).flatten();
+        }
+        match place {
+            Some(place) => {
+                self.cut(place + 1);
+                self.stack.truncate(place + 1);
+                self.stack[place].node = node;
+            }
+            None if kind == EventKind::Again
+                && let Some(place) = self.again_before(words[1], function) =>
+            {
+                self.cut(place + 1);
+                self.stack.truncate(place + 1);
+                self.stack[place].node = node;
+            }
+            // It may be active where nothing is known. Elsewhere this is an error, and told before the word is looked
+            // at again.
+            None if self.stack[0].function == UNKNOWN => {
+                self.jumps.lose();
+                self.stack.truncate(1);
+                self.stack.push(Active { function, node });
+            }
+            None => {
+                self.state = State::Lose(Why::NotActive, 0);
+                return None;
+            }
+        }
+        self.bits.take();
+        self.state = State::Choose(self.tables.nodes[node as usize].next);
+        Some(Event { depth: self.stack.len() as u32 - 2, ..self.event(kind, function, node) })
+    }
+}
+
+impl Replay<'_> {
+    /// The call of which the last event tells that it has returned, or will return next: that which came before it in
+    /// its activation. With the depth of what comes behind it. [`Tables::lines`](super::Tables::lines) has its lines.
+    pub(in crate::trace) fn passed(&self, event: &Event) -> Option<(u32, u32)> {
+        let (node, depth) = match event.kind {
+            // Nothing is active in what came last.
+            EventKind::End(_) => (self.stack.last()?.node, event.depth),
+            EventKind::Return | EventKind::Leave | EventKind::LeaveOpen | EventKind::Resume => {
+                (self.before, event.depth + 1)
+            }
+            kind if kind.is_counted() => (self.before, event.depth),
+            _ => return None,
+        };
+        let has_returned = node != NONE
+            && match self.tables.nodes[node as usize].op {
+                Op::Call | Op::Open => true,
+                // The end does not tell.
+                Op::Closed | Op::Twice => event.kind.is_counted(),
+                _ => false,
+            };
+        has_returned.then_some((node, depth))
+    }
+}

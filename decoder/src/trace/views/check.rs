@@ -1,0 +1,104 @@
+//! The comparisons of verify mode: whether what is read is what happened, from each stream's beginning, and from the
+//! beginning of each chunk.
+
+use std::io;
+
+use pcce_abi::trace::{CONTINUED, ENDED};
+
+use crate::trace::file::Stream;
+use crate::trace::reader::Reader;
+use crate::trace::replay::{Active, Replay, UNKNOWN, Verified};
+
+/// The result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Streams that were read from their beginning.
+    pub streams: Verified,
+    /// Chunks that were read from their beginning, with what is active by their own context. Uncertain: of these, what
+    /// comes last is not known.
+    pub chunks: Verified,
+    /// Chunks behind others that do not say what is active; nor do the dictionaries that were found.
+    pub without_context: u64,
+    /// Chunks of which only the innermost calls are known.
+    pub partly: u64,
+    /// Gaps in the streams.
+    pub gaps: u64,
+}
+
+/// Compares what chunks of verify mode say with what is read.
+///
+/// # Errors
+/// Those of reading the trace.
+pub fn check<'t>(
+    reader: &'t Reader<'t>,
+    streams: impl IntoIterator<Item = &'t Stream>,
+) -> io::Result<Checked> {
+    let mut checked = Checked::default();
+    for stream in streams {
+        let mut whole = reader.replay(stream);
+        for number in 1..stream.chunks.len() {
+            chunk(reader, stream, number, &mut whole, &mut checked)?;
+        }
+        while whole.next().is_some() {}
+        checked.gaps += whole.finish()?;
+        checked.streams.add(&whole.verified());
+    }
+    Ok(checked)
+}
+
+/// Reads a chunk from its beginning. `whole` reads the stream, and is not behind the chunk's end.
+fn chunk<'t>(
+    reader: &'t Reader<'t>,
+    stream: &'t Stream,
+    number: usize,
+    whole: &mut Replay<'t>,
+    checked: &mut Checked,
+) -> io::Result<()> {
+    let (before, chunk) = (&stream.chunks[number - 1], &stream.chunks[number]);
+    let follows = before.end == CONTINUED && before.sequence.checked_add(1) == Some(chunk.sequence);
+    if !follows || before.events == 0 || chunk.events == 0 {
+        return Ok(());
+    }
+    let mut replay = reader.replay_from(stream, number, Some((before.events, before.hash)));
+    let mut begun = false;
+    // What cannot be compared is known where the next chunk begins: there is no need to read on.
+    let compared = |verified: Verified| verified.chunks + verified.uncertain > 0;
+    while !compared(replay.verified()) && replay.next().is_some() {
+        begun |= replay.counted().is_some();
+    }
+    replay.finish()?;
+    if !begun {
+        checked.without_context += 1;
+        return Ok(());
+    }
+    let mut verified = replay.verified();
+    let uncertain = verified.chunks == 0;
+    verified.uncertain = uncertain.into();
+    checked.partly += u64::from(uncertain || replay.stack()[0].function == UNKNOWN);
+    // What was active outside of all that has ended in the chunk.
+    // Where nothing was counted in it, that is at more places than one.
+    if replay.counted() == Some(chunk.events)
+        && before.events != chunk.events
+        && (chunk.end != ENDED || number + 1 == stream.chunks.len())
+    {
+        // A stream's last chunk is compared where that ends.
+        let goes_on = |whole: &Replay<'_>| {
+            chunk.end == ENDED || whole.counted().is_some_and(|counted| counted < chunk.events)
+        };
+        while goes_on(whole) && whole.next().is_some() {}
+        if whole.counted() == Some(chunk.events) && !is_end_of(replay.stack(), whole.stack()) {
+            verified.mismatches += 1;
+            verified.first.get_or_insert((chunk.sequence, chunk.events, chunk.events));
+        }
+    }
+    checked.chunks.add(&verified);
+    Ok(())
+}
+
+/// Whether what is known of a stack is the end of another one.
+fn is_end_of(known: &[Active], whole: &[Active]) -> bool {
+    match known {
+        [Active { function: UNKNOWN, .. }, known @ ..] => whole.ends_with(known),
+        _ => known == whole,
+    }
+}

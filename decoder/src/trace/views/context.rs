@@ -1,0 +1,57 @@
+//! The context of an event: what is active there, innermost first, as decoded tokens show it.
+
+use crate::context::{Frame, FrameKind};
+use crate::trace::event::{Event, EventKind};
+use crate::trace::replay::{Active, OPEN, UNKNOWN};
+use crate::trace::tables::{NONE, Tables};
+
+/// The frames of an event, innermost first. `stack` is what the replay gives behind it.
+pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<Frame<'t>> {
+    let mut frames = Vec::new();
+    let callee = || (event.node != NONE).then(|| tables.callee(event.node)).flatten();
+    let mut stack = stack;
+    match event.kind {
+        // The activation is gone, or what it has called.
+        EventKind::Return => frames.extend(tables.place(event.node)),
+        EventKind::OpenReturned | EventKind::Closed | EventKind::Twice => {
+            frames.push(tables.frame(FrameKind::Uninstrumented, callee()));
+        }
+        EventKind::LeaveOpen => {
+            frames.push(tables.frame(FrameKind::Uninstrumented, callee()));
+            if let [outer @ .., Active { function: OPEN, .. }] = stack
+                && !outer.is_empty()
+            {
+                stack = outer;
+            }
+        }
+        _ => {}
+    }
+    for (place, active) in stack.iter().enumerate().rev() {
+        match active.function {
+            UNKNOWN => frames.push(tables.frame(FrameKind::Unknown, None)),
+            OPEN => match place.checked_sub(1).map(|caller| stack[caller]) {
+                // It has called the stream's first function, or what nobody knows.
+                None | Some(Active { node: NONE, .. }) => {}
+                // A function that was called by name has left its activation to it.
+                Some(caller) if tables.is_call(caller.node) => {
+                    frames.push(tables.frame(FrameKind::Uninstrumented, None));
+                }
+                // It has called this one, of that name, which may have returned.
+                Some(caller)
+                    if stack
+                        .get(place + 1)
+                        .map(|inner| inner.function)
+                        .or((event.kind == EventKind::Return).then_some(event.function))
+                        .is_some_and(|inner| tables.calls(caller.node, inner)) => {}
+                Some(caller) => {
+                    frames.push(tables.frame(FrameKind::Uninstrumented, tables.callee(caller.node)));
+                }
+            },
+            function if active.node == NONE => {
+                frames.push(tables.frame(FrameKind::Call, Some(tables.name_of(function))));
+            }
+            _ => frames.extend(tables.place(active.node)),
+        }
+    }
+    frames
+}

@@ -1,0 +1,13 @@
+//! What can be made of a trace's events.
+
+pub mod check;
+pub mod context;
+pub mod coverage;
+pub mod diff;
+pub mod export;
+pub mod find;
+pub mod named;
+pub mod report;
+pub mod show;
+pub mod spans;
+pub mod stats;

@@ -1,0 +1,152 @@
+//! The functions of a trace's programs that have a name.
+
+use std::collections::BTreeSet;
+
+use crate::names::Wanted;
+use crate::trace::event::{Event, EventKind};
+use crate::trace::tables::{NONE, Op, Tables};
+
+/// The functions of a name, as the tables know them.
+#[derive(Clone, Debug, Default)]
+pub struct Named {
+    /// By callee: those whose calls are events.
+    callees: Vec<bool>,
+    /// By name: those that were inlined.
+    inlined: Vec<bool>,
+    /// Traced ones are among them.
+    pub is_traced: bool,
+    /// The functions into which they were inlined, as far as that has led to events there.
+    pub inlined_into: BTreeSet<String>,
+}
+
+/// What a trace has of functions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Met {
+    /// Calls of them.
+    pub calls: u64,
+    /// Events in them where they were inlined.
+    pub inside: u64,
+    /// Calls through pointers that led to no traced function.
+    pub pointers: u64,
+    /// Gaps.
+    pub gaps: u64,
+    /// How many of these are what a ring has not kept.
+    pub cut_off: u64,
+}
+
+impl Tables {
+    /// The functions of a name.
+    #[must_use]
+    pub fn named(&self, wanted: &Wanted) -> Named {
+        let count = self.name_count() as u32;
+        let fits: Vec<bool> =
+            (0..count).map(|name| wanted.fits(self.linkage_name(name), self.source_name(name))).collect();
+        let mut called = vec![false; fits.len()];
+        let mut named = Named { inlined: vec![false; fits.len()], ..Named::default() };
+        for node in 0..self.node_count() as u32 {
+            if let (Some(name), None) = (self.callee(node), self.called_function(node)) {
+                called[name as usize] = fits[name as usize];
+            }
+            for name in self.inlined_at(node).filter(|name| fits[*name as usize]) {
+                named.inlined[name as usize] = true;
+                let into = self.name_of(self.function_of(node));
+                named.inlined_into.insert(self.source_name(into).to_owned());
+            }
+        }
+        let functions = self.functions.iter().map(|f| f.is_traced && fits[f.name as usize]);
+        named.callees = functions.collect();
+        named.is_traced = named.callees.contains(&true);
+        // Last come those of which nothing is known.
+        named.callees.extend(called.into_iter().chain([false]));
+        named
+    }
+
+    /// The traced functions whose calls have no lines, so that nobody knows what was inlined into them.
+    #[must_use]
+    pub fn without_lines(&self) -> BTreeSet<&str> {
+        let mut functions: Vec<(bool, bool)> = vec![(false, false); self.function_count()];
+        for node in 0..self.node_count() as u32 {
+            let row = &mut functions[self.function_of(node) as usize];
+            row.0 |= self.has_place(node);
+            row.1 |= !matches!(self.nodes[node as usize].op, Op::Return | Op::Resume | Op::Landing);
+        }
+        let lacking = (0..).zip(functions).filter(|(_, (lines, calls))| *calls && !lines);
+        let names = lacking.map(|(function, _)| self.source_name(self.name_of(function)));
+        // Compilers make this one, without lines.
+        names.filter(|name| *name != "__clang_call_terminate").collect()
+    }
+
+    /// The names of all functions that have events, are called, or were inlined.
+    pub fn known_names(&self) -> impl Iterator<Item = &str> {
+        let functions = self.functions.iter().filter(|f| f.is_traced).map(|f| f.name);
+        let nodes = (0..self.node_count() as u32)
+            .flat_map(|node| self.callee(node).into_iter().chain(self.inlined_at(node)));
+        let names: BTreeSet<u32> = functions.chain(nodes).collect();
+        names.into_iter().map(|name| self.source_name(name))
+    }
+}
+
+impl Named {
+    /// Whether the trace may have events of them.
+    #[must_use]
+    pub fn has_events(&self) -> bool {
+        self.callees.contains(&true) || self.inlined.contains(&true)
+    }
+
+    /// Whether the event calls one of them, or begins in one.
+    pub(in crate::trace) fn is_called(&self, tables: &Tables, event: &Event) -> bool {
+        let callee = match event.kind {
+            EventKind::Call | EventKind::Entered | EventKind::Leave => event.function,
+            EventKind::Open | EventKind::Closed | EventKind::Twice | EventKind::LeaveOpen => {
+                tables.callee_of(event.node)
+            }
+            _ => return false,
+        };
+        self.callees[callee as usize]
+    }
+
+    /// The same, or that a chunk begins in one that is active.
+    pub(in crate::trace) fn is_entered(&self, tables: &Tables, event: &Event) -> bool {
+        match event.kind {
+            EventKind::Active if event.function != NONE => self.callees[event.function as usize],
+            EventKind::Active => self.callees[tables.callee_of(event.node) as usize],
+            _ => self.is_called(tables, event),
+        }
+    }
+
+    /// Whether the event is in one that was inlined.
+    pub(in crate::trace) fn is_inside(&self, tables: &Tables, event: &Event) -> bool {
+        let is_place = matches!(
+            event.kind,
+            EventKind::Call
+                | EventKind::Closed
+                | EventKind::Open
+                | EventKind::Twice
+                | EventKind::Leave
+                | EventKind::LeaveOpen
+                | EventKind::Active
+                | EventKind::Block
+        );
+        is_place
+            && event.node != NONE
+            && tables.inlined_at(event.node).any(|name| self.inlined[name as usize])
+    }
+}
+
+impl Met {
+    /// An event comes. Which calls through pointers lead nowhere is known by what follows: `pending`.
+    pub(in crate::trace) fn event(
+        &mut self,
+        tables: &Tables,
+        named: &Named,
+        event: &Event,
+        pending: &mut bool,
+    ) {
+        self.calls += u64::from(named.is_called(tables, event));
+        self.inside += u64::from(named.is_inside(tables, event));
+        let was_open = std::mem::replace(pending, false);
+        self.pointers += u64::from(was_open && event.kind != EventKind::Entered);
+        let calls = matches!(event.kind, EventKind::Open | EventKind::Twice | EventKind::LeaveOpen);
+        *pending = calls && tables.callee(event.node).is_none();
+    }
+}

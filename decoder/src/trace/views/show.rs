@@ -1,0 +1,370 @@
+//! A trace as an indented tree of calls.
+
+use std::io::{self, Write};
+
+use super::named::{Met, Named};
+use super::spans::POINTER;
+use crate::context::{Frame, FrameKind};
+use crate::printable::printable;
+use crate::show::render::{json_frame, json_string};
+use crate::show::style::Style;
+use crate::trace::event::{End, Event, EventKind, NOT_KEPT};
+use crate::trace::file::Stream;
+use crate::trace::reader::{Reader, forked};
+use crate::trace::replay::Replay;
+use crate::trace::tables::{NONE, Op, Tables};
+
+/// Which events are shown.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// From this one on.
+    pub from: u64,
+    /// Up to this one.
+    pub to: Option<u64>,
+    /// So many calls inside of each other; behind [`Selection::functions`], inside of theirs.
+    pub depth: Option<u32>,
+    /// The last ones of each stream.
+    pub last: Option<u64>,
+    /// Blocks, too, by their lines.
+    pub lines: bool,
+    /// About when each was.
+    pub times: bool,
+    /// Only calls of these functions, and what is inside of them.
+    pub functions: Option<Named>,
+}
+
+/// Deeper calls are not indented further; their depth stands there.
+const MAX_INDENT: u32 = 60;
+
+/// What a stream is, for people.
+#[must_use]
+pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
+    let mut text = format!("thread {} of process {}", stream.thread, stream.process);
+    if stream.level > 0 {
+        text += ", signal handlers";
+        if stream.level > 1 {
+            text += &format!(" of level {}", stream.level);
+        }
+    }
+    // A handler's stream has that of the interrupted code for its parent, if it was not forked.
+    let parent = reader.file.stream(stream.parent);
+    if let Some(parent) = parent.filter(|_| stream.level == 0 || forked(stream).is_some()) {
+        text += match parent.process == stream.process {
+            true => ", created by thread ",
+            false => ", forked from thread ",
+        };
+        text += &parent.thread.to_string();
+    }
+    text
+}
+
+/// Writes the events of some streams. Returns what was met, of [`Selection::functions`] if it has some.
+///
+/// # Errors
+/// Those of reading the trace, and of `out`.
+pub fn show<'t>(
+    reader: &Reader<'t>,
+    streams: impl IntoIterator<Item = &'t Stream>,
+    selection: &Selection,
+    style: &Style,
+    json: bool,
+    out: &mut dyn Write,
+) -> io::Result<Met> {
+    let tables = &reader.programs.tables;
+    let mut met = Met::default();
+    let begin = reader.start();
+    for stream in streams {
+        let mut from = selection.from;
+        if let Some(last) = selection.last {
+            let mut replay = reader.replay(stream);
+            while replay.next().is_some() {}
+            replay.finish()?;
+            from = from.max((replay.events() + 1).saturating_sub(last));
+        }
+        if !json {
+            writeln!(out, "{}:", heading(reader, stream))?;
+        }
+        let mut replay = reader.replay(stream);
+        let (mut inside, mut pending) = (None, false);
+        let mut line = String::new();
+        let mut last: Option<Event> = None;
+        while let Some(event) = replay.next() {
+            // The call that was told has entered the function of that name.
+            let is_told = event.kind == EventKind::Entered
+                && last.is_some_and(|last| {
+                    last.kind == EventKind::Open
+                        && last.depth + 1 == event.depth
+                        && tables.calls(last.node, event.function)
+                });
+            last = Some(event);
+            let base = match &selection.functions {
+                None => Some(0),
+                Some(functions) => {
+                    met.event(tables, functions, &event, &mut pending);
+                    within(tables, functions, &event, &mut inside)
+                }
+            };
+            let Some(base) = base else { continue };
+            let number = replay.events();
+            let is_wanted = |number: u64, depth: u32| {
+                number >= from
+                    && selection.to.is_none_or(|to| number <= to)
+                    && selection.depth.is_none_or(|most| depth.saturating_sub(base) < most)
+            };
+            let time = selection.times.then(|| replay.time().saturating_sub(begin));
+            if selection.lines
+                && !json
+                && let Some((call, depth)) = replay.passed(&event)
+                && !tables.lines(call).is_empty()
+            {
+                let before = number - u64::from(event.kind.is_counted());
+                if is_wanted(before, depth) {
+                    line.clear();
+                    line.push_str(&start((base, time), before, depth));
+                    lines(tables, call, style, &mut line);
+                    writeln!(out, "{line}")?;
+                }
+            }
+            let shown = (selection.lines || event.kind != EventKind::Block) && is_wanted(number, event.depth);
+            if !shown {
+                if selection.to.is_some_and(|to| number > to) {
+                    break;
+                }
+                continue;
+            }
+            line.clear();
+            match json {
+                true => json_line(tables, stream, &replay, &event, time, &mut line),
+                false if is_told => {}
+                false => text_line(tables, &replay, &event, (base, time), style, &mut line),
+            }
+            out.write_all(line.as_bytes())?;
+        }
+        met.gaps += replay.finish()?;
+        met.cut_off += replay.cut_off();
+    }
+    Ok(met)
+}
+
+/// The depth of the innermost function of these that the event is inside of, or that it calls; where one was inlined,
+/// that of the function into which it was.
+fn within(tables: &Tables, functions: &Named, event: &Event, inside: &mut Option<u32>) -> Option<u32> {
+    let left = |depth: u32| match event.kind {
+        EventKind::Landed | EventKind::Again => event.depth < depth,
+        EventKind::Mark | EventKind::Resume => false,
+        _ => event.depth <= depth,
+    };
+    let ended = matches!(event.kind, EventKind::Return | EventKind::OpenReturned);
+    match *inside {
+        Some(depth) if !left(depth) => return Some(depth),
+        // Its own end belongs to it.
+        Some(depth) if ended && event.depth == depth => return inside.take(),
+        _ => *inside = None,
+    }
+    let begins = functions.is_entered(tables, event) || functions.is_inside(tables, event);
+    *inside = begins.then_some(event.depth);
+    *inside
+}
+
+/// What a line begins with.
+fn start((base, time): (u32, Option<u64>), number: u64, depth: u32) -> String {
+    let time = time.map_or(String::new(), |time| format!("{:>12.6} s ", time as f64 / 1e9));
+    let depth = depth.saturating_sub(base);
+    let start = format!("{time}{number:>8}  ") + &"  ".repeat(depth.min(MAX_INDENT) as usize);
+    if depth > MAX_INDENT { start + &format!("({depth}) ") } else { start }
+}
+
+fn text_line(
+    tables: &Tables,
+    replay: &Replay<'_>,
+    event: &Event,
+    (base, time): (u32, Option<u64>),
+    style: &Style,
+    line: &mut String,
+) {
+    let start = start((base, time), replay.events(), event.depth);
+    let indent = start.len();
+    let boundary = |text: String| format!("{start}<{text}>\n");
+    match event.kind {
+        EventKind::Return | EventKind::OpenReturned | EventKind::Resume => {}
+        EventKind::Block => {
+            line.push_str(&start);
+            lines(tables, event.node, style, line);
+            line.push('\n');
+        }
+        EventKind::Call
+        | EventKind::Closed
+        | EventKind::Open
+        | EventKind::Twice
+        | EventKind::Leave
+        | EventKind::LeaveOpen => {
+            line.push_str(&start);
+            call(tables, event, style, indent, line);
+            if matches!(event.kind, EventKind::Leave | EventKind::LeaveOpen) {
+                line.push_str(" [tail call]");
+            }
+            line.push('\n');
+        }
+        EventKind::Active if event.node != NONE => {
+            line.push_str(&start);
+            call(tables, event, style, indent, line);
+            line.push_str(" [active]\n");
+        }
+        EventKind::Entered | EventKind::Active => {
+            line.push_str(&start);
+            style.frame(&tables.frame(FrameKind::Call, Some(tables.name_of(event.function))), indent, line);
+            line.push_str(if event.kind == EventKind::Active { " [active]\n" } else { "\n" });
+        }
+        EventKind::Known if event.value == 1 => *line = boundary(NOT_KEPT.to_owned()),
+        EventKind::Known if event.value == 2 => *line = boundary("back on a stack that was left".to_owned()),
+        EventKind::Switched => *line = boundary("on another stack".to_owned()),
+        EventKind::Known => *line = boundary("what is active is known again".to_owned()),
+        EventKind::Landed | EventKind::Again => {
+            let what = match event.kind {
+                EventKind::Landed if passes_on(tables, event.node) => "<exception passed on by ",
+                EventKind::Landed => "<exception caught in ",
+                _ => "<returned again in ",
+            };
+            line.push_str(&start);
+            line.push_str(what);
+            let place = tables.place(event.node).next();
+            style.frame(&place.expect("each node has a place"), indent + what.len(), line);
+            line.push_str(">\n");
+        }
+        EventKind::Handler => *line = boundary(format!("signal {}", event.value)),
+        EventKind::HandlerEnd => *line = boundary("signal handler returned".to_owned()),
+        EventKind::Forked => {
+            let what = "forked by a signal handler, which had interrupted this: which of the calls next to this were made \
+                        before is not known";
+            *line = boundary(what.to_owned());
+        }
+        EventKind::Interrupted => {
+            let what = "interrupted for good, by a signal handler or the end of the thread: calls that had to come next \
+                        may have been made";
+            *line = boundary(what.to_owned());
+        }
+        EventKind::Unwound => {
+            *line = boundary("the thread was cancelled, or ended by pthread_exit".to_owned());
+        }
+        EventKind::HandlerLeft => *line = boundary("signal handler left by a jump".to_owned()),
+        EventKind::Mark => *line = boundary(format!("mark {}", event.value)),
+        EventKind::Gap(why) if event.value != 0 => {
+            *line = boundary(format!("{why}: address {:#x}; unknown from here on", event.value));
+        }
+        EventKind::Gap(why) => *line = boundary(format!("{why}; unknown from here on")),
+        EventKind::End(End::Ended) => *line = boundary("end".to_owned()),
+        EventKind::End(End::Open) => *line = boundary("what came later is not recorded".to_owned()),
+    }
+}
+
+/// Whether code behind a landing pad passes the exception on in each case.
+fn passes_on(tables: &Tables, pad: u32) -> bool {
+    let only = |node: &u32| {
+        let choice = tables.choices[tables.nodes[*node as usize].next as usize];
+        (choice.width == 0 && choice.start != NONE).then_some(choice.start)
+    };
+    // On a cycle something is written, but in tables that are damaged.
+    let ops = std::iter::successors(only(&pad), only).take(64).map(|node| tables.nodes[node as usize].op);
+    ops.into_iter().find(|op| *op != Op::Block) == Some(Op::Resume)
+}
+
+/// The lines that begin behind a node: each file, and the numbers of its lines.
+fn lines(tables: &Tables, node: u32, style: &Style, line: &mut String) {
+    use std::fmt::Write as _;
+    let mut last = None;
+    let mut told = Vec::new();
+    for &(file, number, _) in tables.lines(node) {
+        // One that was inlined several times is told once.
+        if told.contains(&(file, number)) {
+            continue;
+        }
+        told.push((file, number));
+        let _ = match last.replace(file) == Some(file) {
+            true => write!(line, ", {number}"),
+            false => {
+                line.push_str(if line.ends_with(' ') { "line " } else { "; " });
+                write!(line, "{}:{number}", printable(&style.path(tables.file(file))))
+            }
+        };
+    }
+    if last.is_none() {
+        line.push_str("no line");
+    }
+}
+
+/// What is called and where, with the functions that the place was inlined into.
+fn call(tables: &Tables, event: &Event, style: &Style, indent: usize, line: &mut String) {
+    let name = tables.callee(event.node);
+    let bare = tables.frame(FrameKind::Call, name);
+    let mut called = Frame { function: bare.function.or(Some(POINTER)), ..bare };
+    let mut first = true;
+    for place in tables.place(event.node) {
+        if !std::mem::take(&mut first) {
+            line.push_str(" in ");
+        }
+        let Frame { file, line: number, column, function, .. } = place;
+        let inlined = called.inlined;
+        style.frame(&Frame { file, line: number, column, inlined, ..called }, indent, line);
+        called = Frame { function, inlined: true, ..bare };
+    }
+}
+
+fn json_line(
+    tables: &Tables,
+    stream: &Stream,
+    replay: &Replay<'_>,
+    event: &Event,
+    time: Option<u64>,
+    line: &mut String,
+) {
+    use std::fmt::Write as _;
+    let kind = event.kind.name();
+    let _ = write!(
+        line,
+        r#"{{"thread":{},"process":{},"level":{},"stream":{},"event":{},"depth":{},"kind":"{kind}""#,
+        stream.thread,
+        stream.process,
+        stream.level,
+        stream.number,
+        replay.events(),
+        event.depth,
+    );
+    if let Some(time) = time {
+        let _ = write!(line, r#","about_ns":{time}"#);
+    }
+    let name = match event.kind {
+        EventKind::Call | EventKind::Entered | EventKind::Leave | EventKind::Landed | EventKind::Again => {
+            Some(tables.name_of(event.function))
+        }
+        EventKind::Return | EventKind::Resume => Some(tables.name_of(event.function)),
+        EventKind::Active if event.function != NONE => Some(tables.name_of(event.function)),
+        _ if event.node != NONE => tables.callee(event.node),
+        _ => None,
+    };
+    if let Some(name) = name {
+        let _ = write!(line, r#","function":{}"#, json_string(tables.source_name(name)));
+    }
+    match event.kind {
+        EventKind::Gap(why) => {
+            let _ = write!(line, r#","why":{}"#, json_string(&why.to_string()));
+        }
+        EventKind::End(end) => {
+            let _ = write!(line, r#","ended":{}"#, end == End::Ended);
+        }
+        EventKind::Mark | EventKind::Handler => {
+            let _ = write!(line, r#","value":{}"#, event.value);
+        }
+        _ if event.node != NONE => {
+            line.push_str(r#","frames":["#);
+            for (number, frame) in tables.place(event.node).enumerate() {
+                if number > 0 {
+                    line.push(',');
+                }
+                json_frame(&frame, line);
+            }
+            line.push(']');
+        }
+        _ => {}
+    }
+    line.push_str("}\n");
+}

@@ -1,0 +1,75 @@
+//! What a trace costs, and what writes most of it.
+
+use std::io;
+
+use crate::trace::file::Stream;
+use crate::trace::reader::Reader;
+use crate::trace::replay::Verified;
+use crate::trace::tables::NONE;
+
+/// What some streams have cost.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Streams.
+    pub streams: u64,
+    /// Their chunks.
+    pub chunks: u64,
+    /// Events.
+    pub events: u64,
+    /// Bits that tell events apart.
+    pub bits: u64,
+    /// Words of 64 bits that say something else: entries from outside, landings, and so on.
+    pub words: u64,
+    /// Bytes of the file that the chunks take, with what is not used of them.
+    pub bytes: u64,
+    /// Gaps.
+    pub gaps: u64,
+    /// By node, those that have bits: the bits written for it, the most first.
+    pub nodes: Vec<(u32, u64)>,
+    /// By function, those that have bits: what is written for its nodes and for its entries, the most first.
+    pub functions: Vec<(u32, u64)>,
+    /// Verify mode.
+    pub verified: Verified,
+}
+
+/// Reads some streams.
+///
+/// # Errors
+/// Those of reading the trace.
+pub fn stats<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stream>) -> io::Result<Stats> {
+    let tables = &reader.programs.tables;
+    let mut stats = Stats::default();
+    let mut nodes = vec![0; tables.node_count()];
+    let mut functions = vec![0; tables.function_count()];
+    for stream in streams {
+        stats.streams += 1;
+        stats.chunks += stream.chunks.len() as u64;
+        stats.bytes += stream.chunks.iter().map(|chunk| 8 * chunk.there).sum::<u64>();
+        let mut replay = reader.replay(stream);
+        let mut before = 0;
+        while let Some(event) = replay.next() {
+            let (bits, words) = replay.read();
+            let now = bits + 64 * words;
+            let cost = now - std::mem::replace(&mut before, now);
+            if event.node != NONE {
+                nodes[event.node as usize] += cost;
+                functions[tables.function_of(event.node) as usize] += cost;
+            } else if event.function != NONE {
+                functions[event.function as usize] += cost;
+            }
+        }
+        stats.gaps += replay.finish()?;
+        let (bits, words) = replay.read();
+        stats.bits += bits;
+        stats.words += words;
+        stats.events += replay.events();
+        stats.verified.add(&replay.verified());
+    }
+    let most = |costs: Vec<u64>| {
+        let mut rows: Vec<(u32, u64)> = (0..).zip(costs).filter(|(_, cost)| *cost > 0).collect();
+        rows.sort_by_key(|(number, cost)| (std::cmp::Reverse(*cost), *number));
+        rows
+    };
+    (stats.nodes, stats.functions) = (most(nodes), most(functions));
+    Ok(stats)
+}
