@@ -99,7 +99,7 @@ fn unlinked(document: &Value) -> Option<Vec<u8>> {
 fn check(input: &[u8]) {
     let result = match input {
         [FILE, bytes @ ..] => from_bytes(bytes, "input").inspect(|dictionary| {
-            if bytes.starts_with(&program::ELF_MAGIC)
+            if bytes.starts_with(&pcce::ELF_MAGIC)
                 && let Err(error) = program::code(bytes, None, dictionary)
             {
                 assert!(!error.to_string().is_empty());

@@ -113,13 +113,13 @@ fn read(program: &Path, trace: &Path, mut each: impl FnMut(u32, &mut Events<'_>)
     let programs = Programs::load(&[&file], program, &[], &[])?;
     let reader = Reader::new(&file, &programs);
     for stream in &file.streams {
-        let mut machine = reader.machine(stream);
+        let mut replay = reader.replay(stream);
         each(stream.level, &mut |sink| {
-            for event in machine.by_ref() {
+            for event in replay.by_ref() {
                 sink(&event);
             }
         });
-        machine.finish()?;
+        replay.finish()?;
     }
     Ok(())
 }
