@@ -92,7 +92,7 @@ impl Core {
     /// What the next instruction of the thread adds to its pending bits, which have been moved up for it: emitted code
     /// appends so. None if they are being changed otherwise, or written.
     fn appends(&self, thread: &State, block: u64) -> Option<u64> {
-        let pc = thread.registers.unwinding.pc() as u64;
+        let pc = thread.registers.pc;
         let Some(image) = self.images.iter().find(|image| image.contains(pc)) else { return Some(0) };
         let instruction = self.machine.instruction(pc, image.bytes_at(pc)?);
         if let Some(Effect::Store { to, update: Update::Add(added), .. }) = instruction.map(|i| i.effect) {

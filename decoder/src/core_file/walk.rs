@@ -3,12 +3,12 @@
 use pcce_abi as abi;
 use pcce_abi::chains::{GONE_ID, UNKNOWN};
 use pcce_abi::layout;
-use pcce_abi::machine::x86_64::X86_64;
-use pcce_abi::unwind::{End, Interruption, MAX_ACTIVATIONS, Process, Registers, Tables, Unwind as _};
+use pcce_abi::unwind::{End, Interruption, MAX_ACTIVATIONS, Process, Registers, Tables, Unwind};
 
 use super::image::Image;
 use super::notes::State;
 use super::{Core, Places, take};
+use crate::code::machine::Unwinding;
 use crate::token::{BuildId, CodeAddress, MAX_FRAMES, Point, PointEnd, PushedFrame, Token};
 
 /// The process at its end.
@@ -40,13 +40,14 @@ impl Core {
         let field = |offset: u64| self.word(block.wrapping_add(offset));
         let (id, top) = (field(layout::TLS_ID)?, field(layout::TLS_TOP)?);
         let own = (field(layout::TLS_STACK_LOW)?, field(layout::TLS_STACK_HIGH)?);
-        let stack = self.stack(thread.registers.unwinding.sp() as u64, own);
+        let stack = self.stack(thread.registers.sp, own);
         let mut walk = Walk { core: self, places, token: Token::default(), stack, task: None };
         walk.token.with_offsets = places.hybrid;
         walk.token.left = field(layout::TLS_LEFT & !7)?.to_le_bytes()[(layout::TLS_LEFT & 7) as usize] != 0;
-        let mut registers = thread.registers.unwinding;
-        registers.is_astray = !self.executable.iter().any(|memory| memory.contains(&(registers.pc() as u64)));
-        walk.thread(registers, id, top);
+        let is_astray = !self.executable.iter().any(|memory| memory.contains(&thread.registers.pc));
+        match thread.registers.unwinding {
+            Unwinding::X86_64(registers) => walk.thread(registers, is_astray, id, top),
+        }
         let mut word = walk.token.encode();
         let origin = match walk.task {
             Some(task) => self.text(task, layout::TASK_LEN, layout::TASK_TEXT, layout::TASK_SIZE),
@@ -104,7 +105,8 @@ fn unmarked(site: u64) -> u64 {
 }
 
 impl Walk<'_> {
-    fn thread(&mut self, registers: Registers<X86_64>, id: u64, top: u64) {
+    fn thread<M: Unwind>(&mut self, mut registers: Registers<M>, is_astray: bool, id: u64, top: u64) {
+        registers.is_astray = is_astray;
         let sp = registers.sp() as u64;
         let frame = frame(top);
         let point =
@@ -122,7 +124,7 @@ impl Walk<'_> {
         self.token.damaged = detached && !point.is_whole() && !gone;
         self.token.start_missing = self.token.damaged && frame != top;
         if !detached {
-            self.frames(top);
+            self.frames::<M>(top);
         }
     }
 
@@ -140,12 +142,12 @@ impl Walk<'_> {
     }
 
     /// Adds the frames that a link leads to, as far as they can be followed.
-    fn frames(&mut self, top: u64) {
+    fn frames<M: Unwind>(&mut self, top: u64) {
         let mut link = top;
         let mut count = 1;
         while link != 0 {
             let follow = count < MAX_FRAMES && take(&self.core.left.frames, 1);
-            let next = if follow { self.next_frame(link) } else { None };
+            let next = if follow { self.next_frame::<M>(link) } else { None };
             let (prev, goes_on) = next.unwrap_or((link, false));
             if !goes_on {
                 self.token.damaged = true;
@@ -159,7 +161,7 @@ impl Walk<'_> {
 
     /// Adds the frame that a link leads to. Returns the frame's own link, and whether that can be followed; None if the
     /// frame is none.
-    fn next_frame(&mut self, link: u64) -> Option<(u64, bool)> {
+    fn next_frame<M: Unwind>(&mut self, link: u64) -> Option<(u64, bool)> {
         let at = frame(link);
         let word = |i: u64| self.core.word(at.checked_add(i * 8)?);
         let (prev, id, marked) = (word(0)?, word(1)?, word(2)?);
@@ -175,7 +177,7 @@ impl Walk<'_> {
         let id = id.wrapping_sub(self.base(prev).filter(|_| possible || to == prev)?);
         if Some(site) == self.places.signal_site {
             let process = &mut Snapshot { core: self.core };
-            let registers = word(4).and_then(|c| X86_64::interrupted(process, c as usize))?;
+            let registers = word(4).and_then(|c| M::interrupted(process, c as usize))?;
             let mut point = Interruption::walk(registers, to as usize, MAX_ACTIVATIONS, process);
             let unknown = self.unknown(prev);
             point.detached |= unknown.is_some();

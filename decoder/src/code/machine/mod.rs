@@ -1,7 +1,7 @@
 //! Machine code in a form that all machines share: a decoder of each machine turns its instructions into
 //! [`Instruction`]s, and the data flow knows only those.
 //!
-//! Another machine is a module here, and a line in [`of`].
+//! Another machine is a module here, a line in [`of`], and one in [`Unwinding`].
 
 mod x86_64;
 
@@ -262,7 +262,13 @@ pub(crate) struct ThreadSegment {
 
 /// A thread's registers in a core file.
 pub(crate) struct NoteRegisters {
-    /// The registers that unwinding needs.
-    pub(crate) unwinding: unwind::Registers,
+    pub(crate) unwinding: Unwinding,
+    pub(crate) pc: u64,
+    pub(crate) sp: u64,
     pub(crate) thread_pointer: u64,
+}
+
+/// The registers with which a walk over a thread's stack begins, of each machine.
+pub(crate) enum Unwinding {
+    X86_64(unwind::Registers<pcce_abi::machine::x86_64::X86_64>),
 }

@@ -9,7 +9,7 @@ use pcce_abi::unwind;
 
 use super::{
     Computation, Control, Decoded, Effect, Instruction, Machine, Memory, NoteRegisters, Operand, Register,
-    RegisterSet, Registers, Relocation, ThreadReference, ThreadSegment, Update,
+    RegisterSet, Registers, Relocation, ThreadReference, ThreadSegment, Unwinding, Update,
 };
 
 pub(super) struct X86_64;
@@ -95,12 +95,16 @@ impl Machine for X86_64 {
     fn note_registers(&self, note: &[u8]) -> Option<NoteRegisters> {
         /// Numbers of the registers there, in the order of the unwind tables.
         const UNWINDING: [usize; 17] = [10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16];
+        const RIP: usize = 16;
+        const RSP: usize = 19;
         const FS_BASE: usize = 21;
         const COUNT: usize = 27;
         let words = note.get(112..)?.as_chunks().0.get(..COUNT)?;
         let register = |number: usize| u64::from_le_bytes(words[number]);
         Some(NoteRegisters {
-            unwinding: unwind::Registers::all(UNWINDING.map(register)),
+            unwinding: Unwinding::X86_64(unwind::Registers::all(UNWINDING.map(register))),
+            pc: register(RIP),
+            sp: register(RSP),
             thread_pointer: register(FS_BASE),
         })
     }
