@@ -1,8 +1,8 @@
 # What a person types. Everything is built under target/; see README.md.
 #
 #   make build      plugin, wrappers, runtime library and decoder into target/release
-#   make test       formatting and lint checks, all tests, some fuzzing; LLVM 22 is built and tried
-#   make test-all   all tests with both versions of LLVM, and programs in all cases
+#   make test       formatting and lint checks, all tests; LLVM 22 is built and tried
+#   make test-all   all tests with both versions of LLVM, programs in all cases, and some fuzzing
 #   make demo       instruments two programs, takes contexts and decodes them
 #   make evaluate   what the encoding costs, on real programs; `make evaluate PROGRAMS="lua perl" VARIANTS=lto
 #                   STEPS="time callgrind" PAIRS=15 TOOLS=FOLDER` evaluates less, or tools from elsewhere;
@@ -85,13 +85,15 @@ test: suite
 test-all: export PCCE_ALL_CASES := 1
 test-all: suite
 	$(MAKE) suite LLVM=22
+	$(MAKE) fuzz N=5000
 
 # Programs that crash leave no core file where they run, unless a test asks for one.
-suite: tools
+suite: build
+	scripts/setup test $(LLVM)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets $(FEATURES) --quiet -- -D warnings
-	ulimit -S -c 0; $(CARGO) test --workspace $(FEATURES)
-	scripts/fuzz 5000
+	ulimit -S -c 0; $(CARGO) test --workspace --tests $(FEATURES)
+	$(CARGO) test -p pcce-encoding --doc
 
 # What differs from one LLVM to the next, in little time.
 smoke: build
