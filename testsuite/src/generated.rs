@@ -91,7 +91,7 @@ impl Builds {
             }
             // Every other seed has further flags, in each mode, and with calls as with blocks.
             Self::Traced => {
-                (vec![(MODES[(seed / 2 % 4) as usize], true)], flag((seed / 8).is_multiple_of(2)))
+                (vec![(MODES[(seed / 2 % 3) as usize], true)], flag((seed / 6).is_multiple_of(2)))
             }
         }
     }
