@@ -23,11 +23,9 @@ const SHAPES: [(&str, &[&str]); 5] = [
     ("static-pie", &["-fPIE", "-static-pie"]),
 ];
 
-/// Shapes of executables of link mode with code that may be for a library: whether in verify mode, and the flags.
-const PIC: [(bool, &str, &[&str]); 2] = [
-    (true, "pic", &["-fPIC"]),
-    (false, "pic-no-pie", &["-fPIC", "-no-pie", "-Wno-unused-command-line-argument"]),
-];
+/// Shapes of executables of link mode whose code could be for a library, too.
+const PIC: [(&str, &[&str]); 2] =
+    [("pic", &["-fPIC"]), ("pic-no-pie", &["-fPIC", "-no-pie", "-Wno-unused-command-line-argument"])];
 
 /// The variable that asks for all cases of all programs (`make test-all`).
 const ALL_CASES: &str = "PCCE_ALL_CASES";
@@ -122,46 +120,63 @@ pub fn all_cases() -> bool {
     std::env::var_os(ALL_CASES).is_some()
 }
 
-/// The cases of a program: of modes, levels and shapes all that there are, each once with verify mode or without it, so
-/// that any two of the four come together. Which of both it is differs between programs. With the variable
-/// [`ALL_CASES`] each is built with and without.
+/// The cases of a program. Over all programs, any two of mode, level, shape and verify mode come together.
+///
+/// Each program is built in link mode at each level. Of the other modes, one level takes its turn; of the shapes of
+/// each group ([`groups`]), one shape in one mode. Turns differ from program to program, and so does verify mode. With
+/// the variable [`ALL_CASES`] nothing takes turns.
 fn cases(program: &Program) -> Vec<Case> {
-    let mut cases = Vec::new();
     let all = all_cases();
     let turn = program.name.bytes().fold(0, |sum, byte| sum + usize::from(byte));
-    let verify = |turns: usize| {
-        let with = (turn + turns) % 2 == 1;
-        [false, true].into_iter().filter(move |&verify| all || verify == with)
+    let mut cases = Vec::new();
+    // Adds the builds of one mode, level and shape.
+    let mut add = |mode: &str, level: &str, shape: &'static str, flags: &[&str]| {
+        let with = (turn + cases.len()) % 2 == 1;
+        let flags: Vec<String> = ["-g"].iter().chain(flags).map(|&flag| flag.to_owned()).collect();
+        for verify in [false, true].into_iter().filter(|&verify| all || verify == with) {
+            let (mode, level, flags) = (mode.to_owned(), level.to_owned(), flags.clone());
+            cases.push(Case { mode, level, verify, shape, flags });
+        }
     };
-    for (m, mode) in program.modes().into_iter().enumerate() {
-        for (l, level) in program.levels().into_iter().enumerate() {
-            for verify in verify(m + l) {
-                let mode = mode.clone();
-                cases.push(Case { mode, level: level.clone(), verify, shape: "", flags: vec!["-g".into()] });
+    let levels = program.levels();
+    for (m, mode) in program.modes().iter().enumerate() {
+        for (l, level) in levels.iter().enumerate() {
+            if all || mode == "link" || (turn + m) % levels.len() == l {
+                add(mode, level, "", &[]);
             }
         }
-        // ThinLTO cannot have it.
-        let is_thin = program.flags(&[]).iter().any(|flag| flag == "-flto=thin");
-        if matches!(&*mode, "lto" | "link") && !is_thin {
-            for verify in verify(usize::from(mode == "link")) {
-                let flags = vec!["-g".into(), build::HYBRID.into()];
-                let (mode, level) = (mode.clone(), "-O2".into());
-                cases.push(Case { mode, level, verify, shape: "hybrid", flags });
-            }
-        }
-        // Whether the code ends in a library is not known when it is compiled.
-        for (verify, shape, flags) in PIC.iter().filter(|_| mode == "link") {
-            let flags = ["-g"].iter().chain(*flags).map(|&f| f.to_owned()).collect();
-            cases.push(Case { mode: mode.clone(), level: "-O2".into(), verify: *verify, shape, flags });
-        }
-        for (s, (shape, flags)) in SHAPES.iter().enumerate().filter(|_| program.has_shapes()) {
-            for verify in verify(m + s) {
-                let flags = ["-g"].iter().chain(*flags).map(|&f| f.to_owned()).collect();
-                cases.push(Case { mode: mode.clone(), level: "-O2".into(), verify, shape, flags });
+    }
+    for group in groups(program) {
+        for (n, (mode, shape, flags)) in group.iter().enumerate() {
+            if all || turn % group.len() == n {
+                add(mode, "-O2", shape, flags);
             }
         }
     }
     cases
+}
+
+/// A shape of an executable in a mode, with the flags that make it.
+type Shaped = (String, &'static str, &'static [&'static str]);
+
+/// The shapes in which a program is built, in groups whose members take turns.
+fn groups(program: &Program) -> Vec<Vec<Shaped>> {
+    let modes = program.modes();
+    let of = |shapes: &[(&'static str, &'static [&'static str])], in_modes: &[&str]| -> Vec<Shaped> {
+        let modes = modes.iter().filter(|mode| in_modes.contains(&mode.as_str()));
+        modes.flat_map(|mode| shapes.iter().map(|&(shape, flags)| (mode.clone(), shape, flags))).collect()
+    };
+    let mut groups = Vec::new();
+    // ThinLTO cannot have it.
+    if !program.flags(&[]).iter().any(|flag| flag == "-flto=thin") {
+        groups.push(of(&[("hybrid", &[build::HYBRID])], &["lto", "link"]));
+    }
+    groups.push(of(&PIC, &["link"]));
+    if program.has_shapes() {
+        groups.extend(SHAPES.iter().map(|shape| of(&[*shape], &["lto", "module", "link"])));
+    }
+    groups.retain(|group| !group.is_empty());
+    groups
 }
 
 /// Compiles the sources, each by itself if there are several, and links them.

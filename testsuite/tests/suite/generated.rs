@@ -9,8 +9,16 @@ fn builds() -> Builds {
     if runner::all_cases() { Builds::All } else { Builds::Turns }
 }
 
-fn check_seeds(generator: Generator, seeds: impl IntoIterator<Item = u64>, least: usize) {
-    let seeds: Vec<u64> = seeds.into_iter().collect();
+/// Checks the programs of the seeds from 1 on: `all` of them with the variable for all cases, or the first half. All
+/// but a third must be such that they can be compared: some of csmith's programs do not end.
+fn check_first(generator: Generator, all: u64) {
+    let last = if runner::all_cases() { all } else { all / 2 };
+    let seeds: Vec<u64> = (1..=last).collect();
+    let least = if generator == Generator::Csmith { seeds.len() * 2 / 3 } else { seeds.len() };
+    check_seeds(generator, seeds, least);
+}
+
+fn check_seeds(generator: Generator, seeds: Vec<u64>, least: usize) {
     let builds = builds();
     let verdicts: Vec<Verdict> = seeds
         .into_par_iter()
@@ -30,28 +38,28 @@ fn check_seeds(generator: Generator, seeds: impl IntoIterator<Item = u64>, least
 
 #[test]
 fn csmith() {
-    check_seeds(Generator::Csmith, 1..37, 24);
+    check_first(Generator::Csmith, 36);
 }
 
 #[test]
 fn cxx() {
-    check_seeds(Generator::Cxx, 1..25, 24);
+    check_first(Generator::Cxx, 24);
 }
 
 #[test]
 fn outside() {
-    check_seeds(Generator::Outside, 1..13, 12);
+    check_first(Generator::Outside, 12);
 }
 
 /// Programs in which faults were found: chunks that begin in landing pads, bodies in link mode whose module is not
 /// known by their calls, and exceptions of types that are not caught.
 #[test]
 fn cxx_that_differed() {
-    check_seeds(Generator::Cxx, [52016, 52155, 52870], 3);
+    check_seeds(Generator::Cxx, vec![52016, 52155, 52870], 3);
 }
 
 /// Programs whose landing pads were entered behind copies that LLVM 19 had put in front of them.
 #[test]
 fn outside_that_differed() {
-    check_seeds(Generator::Outside, [9008, 9029], 2);
+    check_seeds(Generator::Outside, vec![9008, 9029], 2);
 }
