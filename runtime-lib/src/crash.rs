@@ -27,6 +27,7 @@ use self::lines::Out;
 use self::others::{NOTE, answer, others, park};
 use crate::alternate::{self, STACK, new_stack, use_stack};
 use crate::image::Image;
+use crate::machine::{fault_of, go_back, interrupted_pc, interrupted_sp, set_interrupted, sound_thread};
 use crate::output::{self, By, Environment, Text, write_all};
 use crate::own;
 use crate::signal::libc_sigaction;
@@ -34,7 +35,6 @@ use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
 use crate::unwind::MAX_ACTIVATIONS;
-use crate::x86_64::{fault_of, go_back, sound_thread};
 use pcce_system::kept::remember_auxiliary;
 use pcce_system::weak_address;
 
@@ -277,7 +277,7 @@ unsafe fn hand_on(crash: &Crash, index: usize, again: bool) {
         let mask = (&raw mut (*crash.context).uc_sigmask).cast::<u64>();
         mask.write(mask.read() | set_of(SIGNALS));
         if !crash.is_fault() {
-            fault_of(crash.signal, &mut (*crash.context).uc_mcontext.gregs);
+            fault_of(crash.signal, crash.context);
         }
     }
 }
@@ -322,7 +322,7 @@ unsafe fn crashed_again(again: &Crash) {
             hand_on(first, index, false);
         }
         // Back to where the first signal struck.
-        (*again.context).uc_mcontext.gregs = (*first.context).uc_mcontext.gregs;
+        set_interrupted(again.context, first.context);
         (*again.context).uc_sigmask = (*first.context).uc_sigmask;
     }
 }
@@ -357,7 +357,7 @@ unsafe fn word(text: *mut u8, size: usize, context: *const libc::ucontext_t, ove
         if len + 2 >= size {
             return len;
         }
-        let sp = (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        let sp = interrupted_sp(context);
         let origin = thread::origin_text(text.add(len + 1), size - len - 1, sp);
         if origin == 0 {
             return len;
@@ -416,7 +416,7 @@ unsafe fn report(crash: &Crash, own: c_int) {
     }
     // SAFETY: the kernel's; this thread is the only one that reports.
     let context = unsafe {
-        let sp = (*crash.context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+        let sp = interrupted_sp(crash.context);
         let near = crash.info.si_code > 0 && (crash.info.si_addr() as usize).abs_diff(sp) < STACK;
         let text = state().text.0.get().cast::<u8>();
         out.thread(own);
@@ -426,7 +426,7 @@ unsafe fn report(crash: &Crash, own: c_int) {
     };
     out.context(context);
     // SAFETY: the kernel's.
-    crate::trace::tell_last(unsafe { (*crash.context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize });
+    crate::trace::tell_last(unsafe { interrupted_pc(crash.context) });
     others(&mut out, crash.signal, own);
     out.text(b"end: complete\n");
     out.flush();

@@ -13,9 +13,9 @@ use crate::abi::chains::{self, GONE_ID};
 use crate::abi::{Frame, Link, Shadow, Tls};
 use crate::state::tls;
 use crate::thread::key;
-use crate::x86_64::stack_pointer;
 use crate::{crash, sys};
 use pcce_system::kept::auxiliary;
+use pcce_system::machine::stack_pointer;
 
 /// `struct pcce_fiber` of the header: the state of a fiber while another one runs.
 #[repr(C)]

@@ -20,6 +20,7 @@ use core::ptr::null_mut;
 
 use self::block::{Block, HEADER, Header, TOO_LARGE, allocated, fail};
 use self::records::{change_live, record};
+use crate::machine::PAGE_SIZE;
 
 unsafe extern "C" {
     fn __libc_malloc(size: usize) -> *mut u8;
@@ -158,15 +159,12 @@ pub unsafe extern "C" fn __pcce_posix_memalign(to: *mut *mut u8, alignment: usiz
     0
 }
 
-/// The size of a page on x86-64.
-const PAGE: usize = 4096;
-
 /// # Safety
 /// As `valloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_valloc(size: usize) -> *mut u8 {
     // SAFETY: passed on.
-    unsafe { __pcce_memalign(PAGE, size) }
+    unsafe { __pcce_memalign(PAGE_SIZE, size) }
 }
 
 /// # Safety
@@ -174,7 +172,7 @@ pub unsafe extern "C" fn __pcce_valloc(size: usize) -> *mut u8 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_pvalloc(size: usize) -> *mut u8 {
     // SAFETY: passed on.
-    unsafe { __pcce_memalign(PAGE, size.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX)) }
+    unsafe { __pcce_memalign(PAGE_SIZE, size.checked_next_multiple_of(PAGE_SIZE).unwrap_or(usize::MAX)) }
 }
 
 /// The size that was asked for: the program may use no more.

@@ -13,9 +13,9 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use crate::abi::{Link, Shadow};
 use crate::fiber::GONE_LINK;
 use crate::image::Image;
+use crate::machine::jump_target;
 use crate::state::tls;
 use crate::trace;
-use crate::x86_64::jump_target;
 
 /// What `setjmp` keeps, at [`OFFSET`](Self::OFFSET) of the buffer.
 #[repr(C)]

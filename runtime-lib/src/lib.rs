@@ -31,6 +31,7 @@ mod fiber;
 mod heap;
 mod intern;
 mod jump;
+mod machine;
 mod numbers;
 mod offset;
 mod own;
@@ -47,7 +48,6 @@ mod token;
 mod trace;
 mod verify;
 mod when;
-mod x86_64;
 
 /// The registers of this machine.
 type Registers = unwind::Registers<Native>;

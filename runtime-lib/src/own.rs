@@ -89,8 +89,8 @@ impl Process<'static> for Own {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::here;
     use crate::unwind::{End, Interruption, MAX_ACTIVATIONS};
-    use crate::x86_64::here;
     use std::vec::Vec;
 
     #[inline(never)]

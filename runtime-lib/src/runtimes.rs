@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::image::Image;
-use crate::x86_64::bound_version;
+use crate::machine::bound_version;
 
 const NOT_LOOKED: u8 = 0;
 const ONE: u8 = 1;

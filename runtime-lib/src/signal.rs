@@ -11,10 +11,11 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::abi::{Frame, Link, Shadow};
 use crate::fiber::followed_from;
+use crate::machine::interrupted_sp;
 use crate::state::tls;
 use crate::trace;
 use crate::when;
-use crate::x86_64::stack_pointer;
+use pcce_system::machine::stack_pointer;
 
 /// Signals are numbered from 1 to 64.
 const SIGNALS: usize = 65;
@@ -115,7 +116,7 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
         let own = stack_pointer();
         let now = (own..own + NEAR).contains(&context.addr());
         let sp = match now {
-            true => (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RSP as usize] as usize,
+            true => interrupted_sp(context.cast()),
             false => own,
         };
         let prev = followed_from(sp, interrupted_top);

@@ -1,6 +1,13 @@
 //! The thread-local block: its definition and the access to it.
+use pcce_system::thread_local_block;
+
 use crate::abi::{Link, Tls};
-pub use crate::x86_64::tls;
+
+/// The calling thread's block.
+#[inline(always)]
+pub fn tls() -> *mut Tls {
+    thread_local_block!("__pcce_tls")
+}
 
 /// What every instrumented object refers to: an object of another ABI version does not link.
 #[unsafe(no_mangle)]

@@ -24,7 +24,7 @@ use crate::sys;
 use crate::task;
 use crate::token::__pcce_token;
 use crate::trace;
-use crate::x86_64::thread_pointer;
+use pcce_system::machine::thread_pointer;
 
 /// Size of a [`Creation`]: a page, so that creating a thread never calls the program's `malloc`.
 const PAGE: usize = layout::CREATION_SIZE as usize;

@@ -20,11 +20,12 @@ use self::write::{Capture, Context, token};
 use crate::abi::Link;
 use crate::abi::token::flag;
 use crate::fiber::{followed, followed_from, is_unknown, relative};
+use crate::machine::here;
 use crate::own::Own;
 use crate::state::current;
 use crate::unwind::{self, Interruption, MAX_ACTIVATIONS, Unwind as _};
-use crate::x86_64::{here, stack_pointer};
 use crate::{Native, Registers};
+use pcce_system::machine::stack_pointer;
 
 /// The token of the current context at `site`, which is null where that is not known. See `pcce_token` in the header.
 ///

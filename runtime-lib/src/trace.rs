@@ -7,6 +7,7 @@ use core::mem::transmute;
 use pcce_system::weak_address;
 
 use crate::abi::Link;
+use crate::machine::interrupted_pc;
 use crate::state::tls;
 
 /// The tracer's function of this name and type, if there is one.
@@ -30,7 +31,7 @@ pub unsafe fn enter_handler(signal: c_int, context: *const libc::ucontext_t, fra
     // SAFETY: by the contract.
     unsafe {
         if !context.is_null() {
-            pc = (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
+            pc = interrupted_pc(context);
             let stack = &(*context).uc_stack;
             let start = stack.ss_sp.addr();
             if (start..start.saturating_add(stack.ss_size)).contains(&frame) {

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsiz
 use crate::output::{self, Text, write_all};
 use crate::signal::libc_sigaction;
 use crate::sys::{self, Action};
-use crate::x86_64::thread_pointer;
+use pcce_system::machine::thread_pointer;
 
 /// Signals that end a process, other than for a fault of its own; not `SIGPROF`, which the samples have.
 const ENDS: [c_int; 11] = [

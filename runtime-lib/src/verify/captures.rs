@@ -31,7 +31,7 @@ use crate::state::{current, tls};
 use crate::sys;
 use crate::token::watch::{Taken, WATCH, Watch};
 use crate::unwind::{Process as _, Unwind as _};
-use crate::x86_64::stack_pointer;
+use pcce_system::machine::stack_pointer;
 
 /// Names the file.
 const VARIABLE: &CStr = c"PCCE_VERIFY_CAPTURES";

@@ -12,13 +12,13 @@ pub mod digits;
 pub mod early;
 pub mod image;
 pub mod kept;
+pub mod machine;
 pub mod output;
 pub mod shared;
 pub mod sys;
-mod x86_64;
 
 #[cfg(feature = "freestanding")]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    x86_64::trap()
+    machine::trap()
 }

@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
-pub use crate::x86_64::call;
+pub use crate::machine::call;
 
 /// A system call with up to three arguments.
 ///

@@ -5,6 +5,8 @@ use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use pcce_system::thread_local_block;
+
 use crate::abi::trace::{Block, CACHE, Chunk, Order};
 use crate::ends::Ends;
 use crate::forks::Fork;
@@ -12,7 +14,13 @@ use crate::parts::Kept;
 use crate::stacks::Stacks;
 use crate::sys;
 
-/// What emitted code and [`stubs`](crate::stubs) read. A page of its own, which forked children find empty, however
+/// The calling thread's block.
+#[inline(always)]
+pub fn block() -> *mut Block {
+    thread_local_block!("__pcce_trace")
+}
+
+/// What emitted code and the stubs of [`machine`](crate::machine) read. A page of its own, which forked children find empty, however
 /// they were forked: they must not write to their parents' chunks.
 #[repr(C, align(4096))]
 pub struct Fast {

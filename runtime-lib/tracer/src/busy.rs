@@ -3,10 +3,9 @@
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::abi::trace::Block;
-use crate::area::{self, Area};
+use crate::area::{self, Area, block};
 use crate::forks;
 use crate::stream::{here, lose};
-use crate::stubs::block;
 
 /// The stream is being changed, as long as this lives.
 pub struct Busy(*mut Area);

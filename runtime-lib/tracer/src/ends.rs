@@ -10,12 +10,11 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::trace::{Block, OPEN};
-use crate::area::{self, Area, State, Stream};
+use crate::area::{self, Area, State, Stream, block};
 use crate::busy::Busy;
 use crate::forks::is_foreign;
 use crate::parts::{self, Part};
 use crate::stream;
-use crate::stubs::block;
 use crate::{events, file, handlers, last, stacks, sys};
 
 /// Whether a stream rests, and who has called its end.

@@ -1,17 +1,17 @@
-//! What emitted code calls, and what [`stubs`](crate::stubs) leave to Rust.
+//! What emitted code calls, and what the stubs of [`machine`](crate::machine) leave to Rust.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
-use crate::abi::trace::{Block, Gap, Special, cache_index, special};
-use crate::area::{self, Area, From, State};
+use crate::abi::trace::{Block, ENTRY_LEN, Gap, Special, cache_index, special};
+use crate::area::{self, Area, From, State, block};
 use crate::busy::Busy;
 use crate::ends::{self, Ends};
 use crate::handlers;
 use crate::stream;
-use crate::stubs::{BEHIND, block};
 use crate::{file, forks, images, process, stacks};
+use pcce_system::machine::stack_pointer;
 
 /// The area of the thread's stream, which has somewhere to write to. `sp`: where the stack of emitted code ends. Null
 /// if there is no memory.
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
 /// `behind`.
 pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
     let block = block();
-    let function = behind - BEHIND;
+    let function = behind - ENTRY_LEN as usize;
     // SAFETY: this thread's block.
     unsafe {
         let area = ready(block, sp);
@@ -110,15 +110,6 @@ pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
         stream::put(block, area, &[special(Special::Entered, function as u64)]);
         (*area).stream.from = From::UNKNOWN;
     }
-}
-
-/// Where the stack ends.
-#[inline(always)]
-pub fn stack_pointer() -> usize {
-    let sp: usize;
-    // SAFETY: reads the stack pointer.
-    unsafe { core::arch::asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
-    sp
 }
 
 /// The area of the calling thread's stream, which has one.

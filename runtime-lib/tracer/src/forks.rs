@@ -8,12 +8,11 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED, Block, FULL};
-use crate::area::{self, Area, State, Stream};
+use crate::area::{self, Area, State, Stream, block};
 use crate::busy::Busy;
 use crate::ends::{self, Ends};
 use crate::stream;
-use crate::stubs::block;
-use crate::{apart, images, last, stubs, sys};
+use crate::{apart, images, machine, sys};
 
 /// This process.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -165,7 +164,7 @@ impl Fork {
             }
             let mut kept = (&raw const (*stream).kept).read();
             // What is being appended is the child's, and the parent's.
-            let Some(appended) = last::appended(at) else { return };
+            let Some(appended) = machine::appended(at) else { return };
             kept.pending = (kept.pending >> appended).max(1);
             (*stream).fork = Self {
                 is_settled: true,
@@ -233,8 +232,9 @@ pub unsafe fn begin_at(block: *mut Block, area: *mut Area, at: usize) -> bool {
     // SAFETY: by the contract.
     unsafe {
         // A full word goes to a stub next, which expects one.
-        let waits =
-            (*area).stream.busy.load(Ordering::Relaxed) != 0 || (*block).pending >= FULL || stubs::within(at);
+        let waits = (*area).stream.busy.load(Ordering::Relaxed) != 0
+            || (*block).pending >= FULL
+            || machine::within(at);
         if is_foreign(area) && !waits {
             let _busy = Busy::new(block, area);
             begin(block, area);

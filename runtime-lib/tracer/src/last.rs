@@ -6,8 +6,8 @@ use core::mem::{size_of, zeroed};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::trace::{Block, Chunk, LAST, Last};
-use crate::area::{self, Area, State};
-use crate::stubs::{block, stored};
+use crate::area::{self, Area, State, block};
+use crate::machine::{appended, stored};
 use crate::{file, forks, parts, stream, sys};
 
 /// [`__pcce_trace_last`] was called.
@@ -48,37 +48,6 @@ pub unsafe fn settled(block: *const Block, at: usize) -> u64 {
     match appended(at) {
         Some(bits) => (pending >> bits).max(1),
         None => 1,
-    }
-}
-
-/// How many bits the pending ones were moved up for what the instruction is about to add to them: emitted code appends
-/// by two instructions, one behind the other. None if that is not known.
-pub fn appended(at: usize) -> Option<u32> {
-    let block = self::block().addr();
-    let thread: usize;
-    // SAFETY: the psABI's thread pointer.
-    unsafe { core::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) thread, options(nostack, readonly)) };
-    // The last byte of the instruction before, and this one.
-    let mut code = [0_u8; 10];
-    if !sys::copy_from(at.wrapping_sub(1), &mut code) {
-        // Behind a jump to nowhere no code was executed.
-        let mut reads = |from: usize| sys::copy_from(from, &mut code[..1]);
-        return (!reads(at) && reads(__pcce_trace_last as *const () as usize)).then_some(0);
-    }
-    let [moved, 0x64, rex, opcode, operand, index, offset @ ..] = code else { return Some(0) };
-    // `inc`, or `add` of a number, to a word of the thread.
-    let changes = matches!(opcode, 0xff | 0x83 | 0x81) && operand & 0x38 == 0;
-    if rex & 0xf8 != 0x48 || !changes || operand >> 6 == 3 {
-        return Some(0);
-    }
-    if (operand, index) != (0x04, 0x25) {
-        return None;
-    }
-    let to = thread.wrapping_add_signed(i32::from_le_bytes(offset) as isize);
-    match opcode {
-        _ if to != block => Some(0),
-        0xff => Some(1),
-        _ => Some(moved.into()).filter(|bits| (2..=7).contains(bits)),
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Each thread has a stream of its own, in chunks of a file that is mapped: what is written is there, however the
 //! process ends. The file is shared with forked children, and with other programs that are started with the same name
-//! for it. Emitted code writes bits to the thread's block, and [`stubs`] move full words to the chunk; everything else
+//! for it. Emitted code writes bits to the thread's block, and the stubs of [`machine`] move full words to the chunk; everything else
 //! comes to [`events`]. Without a file the words go to a small area that is written again and again.
 //!
 //! Nothing here allocates but with `mmap`, takes a lock while the program runs, panics or unwinds: signal handlers come
@@ -28,9 +28,8 @@ mod forks;
 mod handlers;
 mod images;
 mod last;
+mod machine;
 mod parts;
 mod process;
 mod stacks;
 mod stream;
-mod stubs;
-mod vectors;

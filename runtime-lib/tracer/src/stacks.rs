@@ -9,12 +9,13 @@
 use core::ffi::c_void;
 
 use crate::abi::trace::{Block, Special, special};
-use crate::area::{self, __pcce_trace_empty, Area};
+use crate::area::{self, __pcce_trace_empty, Area, block};
 use crate::busy::Busy;
-use crate::events::{self, describe, ready, stack_pointer};
+use pcce_system::machine::stack_pointer;
+
+use crate::events::{self, describe, ready};
 use crate::handlers;
 use crate::stream;
-use crate::stubs::block;
 
 /// What a stream has of stacks.
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! What is the processor's own: everything here and below is for x86-64, as is the walk over stacks in `pcce-abi`.
+//! x86-64.
 
 mod fault;
 mod functions;
@@ -7,10 +7,12 @@ mod jump;
 use core::arch::asm;
 
 use crate::Registers;
-use crate::abi::Tls;
 
 pub use self::fault::{fault_of, go_back, sound_thread};
 pub use self::jump::jump_target;
+
+/// The size of a page in bytes.
+pub const PAGE_SIZE: usize = 4096;
 
 /// The runtime's version as the loader has bound its name: it is that of another runtime, where that comes first.
 pub fn bound_version() -> *const u8 {
@@ -22,22 +24,31 @@ pub fn bound_version() -> *const u8 {
     version
 }
 
-/// Where the stack of the thread ends.
-#[inline(always)]
-pub fn stack_pointer() -> usize {
-    let sp: usize;
-    // SAFETY: reads the stack pointer.
-    unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
-    sp
+/// The program counter of the code that a signal interrupted.
+///
+/// # Safety
+/// The kernel's context, or a copy.
+pub unsafe fn interrupted_pc(context: *const libc::ucontext_t) -> usize {
+    // SAFETY: by the contract.
+    unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize }
 }
 
-/// glibc keeps the thread's descriptor at the upper end of the thread's stack.
-#[inline(always)]
-pub fn thread_pointer() -> usize {
-    let pointer: usize;
-    // SAFETY: the psABI's way to read the thread pointer.
-    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, pure)) };
-    pointer
+/// The stack pointer of the code that a signal interrupted.
+///
+/// # Safety
+/// The kernel's context, or a copy.
+pub unsafe fn interrupted_sp(context: *const libc::ucontext_t) -> usize {
+    // SAFETY: by the contract.
+    unsafe { (*context).uc_mcontext.gregs[libc::REG_RSP as usize] as usize }
+}
+
+/// Has the code that a signal interrupted go on with the registers of another context.
+///
+/// # Safety
+/// The kernel's contexts.
+pub unsafe fn set_interrupted(context: *mut libc::ucontext_t, from: *const libc::ucontext_t) {
+    // SAFETY: by the contract.
+    unsafe { (*context).uc_mcontext.gregs = (*from).uc_mcontext.gregs };
 }
 
 /// The registers of the function into which this is inlined, as far as its callers' are found from them.
@@ -76,22 +87,4 @@ pub fn here() -> Registers {
         registers.set(number, value);
     }
     registers
-}
-
-/// The calling thread's block.
-#[inline(always)]
-pub fn tls() -> *mut Tls {
-    let block: *mut Tls;
-    // SAFETY: reads the thread pointer and the block's offset from it, as the psABI's
-    // initial-exec sequence does; the linker relaxes it where it can. Neither changes while a function of the runtime
-    // runs.
-    unsafe {
-        asm!(
-            "mov {block}, qword ptr fs:[0]",
-            "add {block}, qword ptr [rip + __pcce_tls@GOTTPOFF]",
-            block = out(reg) block,
-            options(pure, nostack, readonly),
-        );
-    }
-    block
 }

@@ -1,4 +1,4 @@
-//! What is the processor's own.
+//! x86-64.
 
 #[cfg(any(test, feature = "freestanding"))]
 mod memory;
@@ -50,6 +50,43 @@ global_asm!(
     ".size __pcce_flush, . - __pcce_flush",
     ".popsection",
 );
+
+/// The calling thread's instance of a thread-local block with this symbol, by the psABI's initial-exec sequence. The
+/// linker relaxes it where it can.
+#[macro_export]
+macro_rules! thread_local_block {
+    ($symbol:literal) => {{
+        let block;
+        // SAFETY: reads the thread pointer and the block's offset from it. Neither changes while a function runs.
+        unsafe {
+            core::arch::asm!(
+                "mov {block}, qword ptr fs:[0]",
+                concat!("add {block}, qword ptr [rip + ", $symbol, "@GOTTPOFF]"),
+                block = out(reg) block,
+                options(pure, nostack, readonly),
+            );
+        }
+        block
+    }};
+}
+
+/// The stack pointer.
+#[inline(always)]
+pub fn stack_pointer() -> usize {
+    let sp: usize;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) sp, options(nomem, nostack, preserves_flags)) };
+    sp
+}
+
+/// The thread pointer. glibc keeps the thread's descriptor there, at the upper end of the thread's stack.
+#[inline(always)]
+pub fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: the psABI's way to read the thread pointer.
+    unsafe { asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, pure)) };
+    pointer
+}
 
 /// A system call. Returns what the kernel returns: a negative error number if it failed.
 ///

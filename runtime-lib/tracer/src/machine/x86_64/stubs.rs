@@ -1,4 +1,4 @@
-//! The thread's block, and the functions of the tracer that are called often, or with registers that must be kept: in
+//! The definition of the thread's block, and the functions of the tracer that are called often, or with registers that must be kept: in
 //! assembly. None of them holds more on the stack than what it saves there; `.cfi` directives tell where.
 //!
 //! | path | instructions, with the return |
@@ -12,13 +12,14 @@
 //! A word is stored before [`Block::next`](crate::abi::trace::Block) says so, and this before the pending bits are one
 //! again: an interrupting handler that finds the thread at one of [`stored`] knows that the pending bits are written.
 
-use core::arch::{asm, global_asm};
+use core::arch::global_asm;
 use core::mem::offset_of;
 
-use crate::abi::trace::{ALIGN, Block, CACHE, ENTRY_LEN, FULL, Order, SIZE};
+use crate::abi::trace::{ALIGN, Block, CACHE, FULL, Order, SIZE};
 use crate::area::Fast;
 use crate::events::{enter_slow, flush_slow, landed, returned};
-use crate::vectors::{detect, vectors};
+
+use super::vectors::{detect, vectors};
 
 // Initial-exec, as the runtime's block, and initialised: bits are pending below a leading one.
 global_asm!(
@@ -332,25 +333,6 @@ global_asm!(
     events = const offset_of!(Block, events),
     hash = const offset_of!(Block, hash),
 );
-
-/// How far the return address of [`enter`](crate::abi::trace::functions::ENTER) is behind the function's address.
-pub const BEHIND: usize = ENTRY_LEN as usize;
-
-/// The calling thread's block.
-#[inline(always)]
-pub fn block() -> *mut Block {
-    let block: *mut Block;
-    // SAFETY: the psABI's initial-exec sequence.
-    unsafe {
-        asm!(
-            "mov {block}, qword ptr fs:[0]",
-            "add {block}, qword ptr [rip + __pcce_trace@GOTTPOFF]",
-            block = out(reg) block,
-            options(pure, nostack, readonly),
-        );
-    }
-    block
-}
 
 /// Whether a thread at this instruction has stored its pending word, and [`Block::next`] says so, but
 /// [`Block::pending`] does not yet.

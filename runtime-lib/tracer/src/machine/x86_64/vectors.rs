@@ -3,7 +3,7 @@
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Read by [`stubs`](crate::stubs): what `xsave` is to keep (1: there is only `fxsave`; 0: not known yet), and how many
+/// Read by [`stubs`](super::stubs): what `xsave` is to keep (1: there is only `fxsave`; 0: not known yet), and how many
 /// bytes that are.
 #[repr(C)]
 pub struct Vectors {

@@ -4,10 +4,12 @@ use core::arch::{asm, global_asm};
 use core::ffi::c_int;
 use core::ptr::null_mut;
 
-use super::{stack_pointer, thread_pointer, tls};
+use pcce_system::machine::{stack_pointer, thread_pointer};
+
 use crate::abi::Tls;
 use crate::fiber::UNKNOWN_LINK;
 use crate::own::Own;
+use crate::state::tls;
 use crate::sys;
 use crate::unwind::Process as _;
 
@@ -44,9 +46,12 @@ global_asm!(
     ".popsection",
 );
 
-/// Has the thread that goes on with these registers cause a signal. What no instruction causes (`SIGABRT`) is a segment
+/// Has the code that a signal interrupted cause another one when it goes on. What no instruction causes (`SIGABRT`) is a segment
 /// fault: so ends libc's `abort`, too, where its signal does not end the process.
-pub fn fault_of(signal: c_int, registers: &mut [libc::greg_t; 23]) {
+///
+/// # Safety
+/// The kernel's context.
+pub unsafe fn fault_of(signal: c_int, context: *mut libc::ucontext_t) {
     /// The processor looks at addresses.
     const CHECKS_ALIGNMENT: libc::greg_t = 1 << 18;
     let place = match signal {
@@ -55,6 +60,8 @@ pub fn fault_of(signal: c_int, registers: &mut [libc::greg_t; 23]) {
         libc::SIGILL => &raw const __pcce_fault_instruction,
         _ => &raw const __pcce_fault_segment,
     };
+    // SAFETY: by the contract.
+    let registers = unsafe { &mut (*context).uc_mcontext.gregs };
     registers[libc::REG_RIP as usize] = place as libc::greg_t;
     if signal == libc::SIGBUS {
         registers[libc::REG_EFL as usize] |= CHECKS_ALIGNMENT;

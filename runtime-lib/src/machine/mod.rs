@@ -1,0 +1,8 @@
+//! What the runtime needs of the machine, beside the walk over stacks in `pcce-abi`. Everything else in this crate is
+//! generic.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "x86_64")]
+pub use self::x86_64::*;

@@ -1,0 +1,7 @@
+//! What the runtime and the tracer need of the machine. Everything else in this crate is generic.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "x86_64")]
+pub use self::x86_64::*;

@@ -1,0 +1,41 @@
+//! x86-64.
+
+mod stubs;
+mod vectors;
+
+use pcce_system::machine::thread_pointer;
+
+pub use self::stubs::{stored, within};
+pub use self::vectors::detect;
+use crate::area::block;
+use crate::last::__pcce_trace_last;
+use crate::sys;
+
+/// How many bits the pending ones were moved up for what the instruction is about to add to them: emitted code appends
+/// by two instructions, one behind the other. None if that is not known.
+pub fn appended(at: usize) -> Option<u32> {
+    let block = block().addr();
+    let thread = thread_pointer();
+    // The last byte of the instruction before, and this one.
+    let mut code = [0_u8; 10];
+    if !sys::copy_from(at.wrapping_sub(1), &mut code) {
+        // Behind a jump to nowhere no code was executed.
+        let mut reads = |from: usize| sys::copy_from(from, &mut code[..1]);
+        return (!reads(at) && reads(__pcce_trace_last as *const () as usize)).then_some(0);
+    }
+    let [moved, 0x64, rex, opcode, operand, index, offset @ ..] = code else { return Some(0) };
+    // `inc`, or `add` of a number, to a word of the thread.
+    let changes = matches!(opcode, 0xff | 0x83 | 0x81) && operand & 0x38 == 0;
+    if rex & 0xf8 != 0x48 || !changes || operand >> 6 == 3 {
+        return Some(0);
+    }
+    if (operand, index) != (0x04, 0x25) {
+        return None;
+    }
+    let to = thread.wrapping_add_signed(i32::from_le_bytes(offset) as isize);
+    match opcode {
+        _ if to != block => Some(0),
+        0xff => Some(1),
+        _ => Some(moved.into()).filter(|bits| (2..=7).contains(bits)),
+    }
+}

@@ -1,0 +1,21 @@
+# What the wrapper links into shared libraries that record their calls.
+    .text
+    .type __pcce_trace_module,@function
+__pcce_trace_module:
+    .cfi_startproc
+    leaq __pcce_trace_module(%rip), %rdi
+    jmp __pcce_trace_loaded@PLT
+    .cfi_endproc
+    .size __pcce_trace_module, . - __pcce_trace_module
+    .hidden __pcce_trace_enter
+    .globl __pcce_trace_enter
+    .type __pcce_trace_enter,@function
+__pcce_trace_enter:
+    .cfi_startproc
+    jmp *__pcce_trace_enter_library@GOTPCREL(%rip)
+    .cfi_endproc
+    .size __pcce_trace_enter, . - __pcce_trace_enter
+    .section .init_array.00000,"aw",@init_array
+    .p2align 3
+    .quad __pcce_trace_module
+    .section .note.GNU-stack,"",@progbits
