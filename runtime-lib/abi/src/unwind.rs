@@ -44,7 +44,7 @@ pub trait Unwind: Copy + UnwindContextStorage<usize> {
     /// The register that compilers use as frame pointer.
     const FRAME_POINTER: usize;
     /// Bits of the registers that functions preserve.
-    const PRESERVED: u32;
+    const PRESERVED: u64;
     /// The registers in which landing pads get their arguments.
     const LANDING_PAD_ARGUMENTS: [Register; 2];
 

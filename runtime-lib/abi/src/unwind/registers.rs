@@ -7,7 +7,7 @@ use super::Unwind;
 pub struct Registers<M: Unwind> {
     values: M::Values,
     /// Bit `i`: register `i` is known.
-    pub(super) known: u32,
+    pub(super) known: u64,
     /// True if nothing can be executed at the program counter: the processor has tried to.
     pub is_astray: bool,
 }
@@ -26,7 +26,7 @@ impl<M: Unwind> Registers<M> {
 
     /// All registers, in the order of their numbers.
     pub fn all(values: M::Values) -> Self {
-        let known = ((1_u64 << values.as_ref().len()) - 1) as u32;
+        let known = (1 << values.as_ref().len()) - 1;
         Self { values, known, is_astray: false }
     }
 

@@ -27,7 +27,7 @@ impl Unwind for X86_64 {
     const PC: usize = RIP;
     const SP: usize = RSP;
     const FRAME_POINTER: usize = RBP;
-    const PRESERVED: u32 = 1 << RBX | 1 << RBP | 0b1111 << R12;
+    const PRESERVED: u64 = 1 << RBX | 1 << RBP | 0b1111 << R12;
     // rax and rdx.
     const LANDING_PAD_ARGUMENTS: [Register; 2] = [Register(0), Register(1)];
 
