@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sys;
-use pcce_system::kept::{SIGNAL_FRAME, auxiliary};
+use pcce_system::settled::{SIGNAL_FRAME, auxiliary};
 
 /// Size of an alternate stack, without what the kernel writes to it.
 pub const STACK: usize = 1 << 16;

@@ -13,8 +13,8 @@
 //! after another, and waits a bounded time for each. A thread that has answered stays in the handler until the process
 //! ends.
 
-mod kept;
 mod lines;
+mod memory;
 mod others;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -22,8 +22,8 @@ use core::mem::{MaybeUninit, zeroed};
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
-use self::kept::{OWN_TEXT, settings, state};
 use self::lines::Out;
+use self::memory::{OWN_TEXT, settings, state};
 use self::others::{NOTE, answer, others, park};
 use crate::alternate::{self, STACK, new_stack, use_stack};
 use crate::image::Image;
@@ -35,7 +35,7 @@ use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
 use crate::unwind::MAX_ACTIVATIONS;
-use pcce_system::kept::remember_auxiliary;
+use pcce_system::settled::remember_auxiliary;
 use pcce_system::weak_address;
 
 /// The signals that are reported.
@@ -84,7 +84,7 @@ impl Crash {
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_install_crash_handler(fd: c_int) -> c_int {
     // SAFETY: the program does not install twice at once.
-    unsafe { kept::settle(|settings| settings.set_descriptor(fd)) };
+    unsafe { memory::settle(|settings| settings.set_descriptor(fd)) };
     if install().is_ok() { 0 } else { -1 }
 }
 
@@ -120,7 +120,7 @@ fn install() -> Result<(), ()> {
             if is_ours(&former) {
                 continue;
             }
-            kept::settle(|settings| settings.set_former(index, former));
+            memory::settle(|settings| settings.set_former(index, former));
             state().restored.fetch_and(!(1 << index), Ordering::AcqRel);
             if libc_sigaction()(signal, &raw const action, null_mut()) != 0 {
                 return Err(());
@@ -129,7 +129,7 @@ fn install() -> Result<(), ()> {
         // No instruction causes this signal: where a sandbox refuses to change its action, later, it would end nothing.
         if let Some(mut abort) = Action::of(libc::SIGABRT).filter(is_ours) {
             abort.flags |= libc::SA_RESETHAND as u64;
-            kept::settle(|settings| settings.abort = abort);
+            memory::settle(|settings| settings.abort = abort);
             abort.set(libc::SIGABRT);
         }
     }
@@ -152,7 +152,7 @@ pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environm
             return;
         }
         let asked = CStr::from_ptr(asked);
-        kept::settle(|settings| match asked == c"stderr" {
+        memory::settle(|settings| match asked == c"stderr" {
             true => settings.set_descriptor(libc::STDERR_FILENO),
             false => settings.file.set(asked, by),
         });
@@ -384,7 +384,7 @@ unsafe fn report(crash: &Crash, own: c_int) {
     out.text(b"process: ");
     out.number(getpid());
     out.line();
-    let trace = crate::trace::file();
+    let trace = crate::tracer::file();
     if trace >= 0 {
         let mut link = Text::<32>::new();
         link.put(b"/proc/self/fd/");
@@ -426,7 +426,7 @@ unsafe fn report(crash: &Crash, own: c_int) {
     };
     out.context(context);
     // SAFETY: the kernel's.
-    crate::trace::tell_last(unsafe { interrupted_pc(crash.context) });
+    crate::tracer::tell_last(unsafe { interrupted_pc(crash.context) });
     others(&mut out, crash.signal, own);
     out.text(b"end: complete\n");
     out.flush();

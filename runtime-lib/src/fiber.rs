@@ -14,8 +14,8 @@ use crate::abi::{Frame, Link, Shadow, Tls};
 use crate::state::tls;
 use crate::thread::key;
 use crate::{crash, sys};
-use pcce_system::kept::auxiliary;
 use pcce_system::machine::stack_pointer;
+use pcce_system::settled::auxiliary;
 
 /// `struct pcce_fiber` of the header: the state of a fiber while another one runs.
 #[repr(C)]

@@ -12,15 +12,21 @@
 //! pushed, and the frame names the site, or the pass published the site ([`Tls::call`](crate::abi::Tls::call)). Where
 //! neither is so, though the id says that there is such an activation, nothing is said.
 
-mod block;
-mod file;
-mod records;
-use core::ffi::{c_char, c_int};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use self::block::{Block, HEADER, Header, TOO_LARGE, allocated, fail};
-use self::records::{change_live, record};
+use pcce_system::weak_address;
+
+use crate::context;
+use crate::intern::Interner;
 use crate::machine::PAGE_SIZE;
+use crate::output::FileName;
+use crate::profile::{Arena, Writer};
+use crate::state::tls;
+use crate::sys;
+use crate::token::__pcce_token;
+use crate::when::{self, Kind};
 
 unsafe extern "C" {
     fn __libc_malloc(size: usize) -> *mut u8;
@@ -196,4 +202,383 @@ pub unsafe extern "C" fn __pcce_malloc_usable_size(at: *mut u8) -> usize {
         let theirs: unsafe extern "C" fn(*mut u8) -> usize = core::mem::transmute(theirs);
         theirs(at)
     }
+}
+
+// Blocks, and the headers in front of them.
+
+/// What stands in front of a block.
+#[repr(C)]
+struct Header {
+    /// The record, and in the upper bits how far the block is from what glibc gave, as a power of two.
+    record: u64,
+    /// The size that was asked for, and in the upper bits [`Header::check`].
+    size: u64,
+}
+
+const HEADER: usize = size_of::<Header>();
+const LOW: u64 = (1 << 48) - 1;
+/// Larger blocks than glibc gives.
+const TOO_LARGE: usize = usize::MAX / 2;
+
+/// A block of ours.
+#[derive(Clone, Copy)]
+struct Block {
+    record: &'static Record,
+    size: usize,
+    /// Its distance from what glibc gave.
+    offset: usize,
+}
+
+impl Header {
+    /// Depends on the address, so that what is copied is no header. Never 0, which is what glibc has there.
+    fn check(at: usize, record: u64, size: u64) -> u64 {
+        let mixed = (at as u64 ^ record.rotate_left(17) ^ size).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed >> 48 | 1
+    }
+
+    /// Writes the header of a block that is `offset` bytes behind `base`, and returns the block.
+    #[inline(always)]
+    unsafe fn write(base: *mut u8, block: Block) -> *mut u8 {
+        // SAFETY: by the caller, there is room for it in front of the block.
+        unsafe {
+            let at = base.add(block.offset);
+            let record =
+                block.record as *const Record as u64 | u64::from(block.offset.trailing_zeros()) << 48;
+            let size = block.size as u64;
+            let check = Self::check(at as usize, record, size);
+            at.cast::<Header>().sub(1).write(Header { record, size: size | check << 48 });
+            at
+        }
+    }
+
+    /// The block at `at`, if it is ours.
+    #[inline(always)]
+    unsafe fn read(at: *mut u8) -> Option<Block> {
+        // SAFETY: what glibc gave has its own header there.
+        let header = unsafe { at.cast::<Header>().sub(1).read() };
+        let size = header.size & LOW;
+        if header.size >> 48 != Self::check(at as usize, header.record, size) {
+            return None;
+        }
+        // SAFETY: written by write().
+        let record = unsafe { &*((header.record & LOW) as *const Record) };
+        Some(Block { record, size: size as usize, offset: 1 << (header.record >> 48) })
+    }
+
+    /// The block is freed: it is ours no more.
+    #[inline(always)]
+    unsafe fn clear(at: *mut u8) {
+        // SAFETY: a block of ours.
+        unsafe { (&raw mut (*at.cast::<Header>().sub(1)).size).write_volatile(0) };
+    }
+}
+
+fn fail(error: c_int) {
+    // SAFETY: this thread's.
+    unsafe { *libc::__errno_location() = error };
+}
+
+/// A new block of `size` bytes at `offset` in what glibc gave.
+#[inline(always)]
+unsafe fn allocated(base: *mut u8, size: usize, offset: usize) -> *mut u8 {
+    if base.is_null() {
+        return base;
+    }
+    let record = record();
+    record.add_block(size);
+    change_live(size as u64, 0);
+    // SAFETY: by the caller.
+    unsafe { Header::write(base, Block { record, size, offset }) }
+}
+
+// What was allocated, by context.
+
+static TOKENS: Arena = Arena::new();
+/// The contexts, by [`context::outside`].
+static CONTEXTS: Interner<Record> = Interner::new();
+/// For blocks whose context could not be numbered, since there was no memory, and for those whose context is not known.
+static UNKNOWN: Record = Record::new();
+
+/// Bytes that are allocated, and the most that ever were.
+static LIVE: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
+/// Counts the peaks: how often [`PEAK`] grew.
+static PEAKS: AtomicU64 = AtomicU64::new(0);
+
+/// A token that is longer is cut: its outermost frames are left out.
+const MAX_TOKEN: usize = 16 << 10;
+
+/// What was allocated in one context.
+struct Record {
+    token: AtomicPtr<u8>,
+    allocations: AtomicU64,
+    allocated: AtomicU64,
+    frees: AtomicU64,
+    freed: AtomicU64,
+    /// The most bytes of this context that were allocated at one time.
+    own_peak: AtomicU64,
+    /// [`PEAKS`] when `peak_blocks` and `peak_bytes` were written.
+    peak: AtomicU64,
+    /// What was allocated in this context at the peak with the number `peak`. If that is not the last one,
+    /// nothing has changed since the last one.
+    peak_blocks: AtomicU64,
+    /// See `peak_blocks`.
+    peak_bytes: AtomicU64,
+}
+
+/// Whether no other thread can interfere.
+#[inline(always)]
+fn single() -> bool {
+    // SAFETY: glibc writes it before there is a second thread.
+    unsafe { (&raw const __libc_single_threaded).read_volatile() != 0 }
+}
+
+/// Adds, and returns the sum. In a process of one thread without the cost of an atomic addition.
+#[inline(always)]
+fn add(to: &AtomicU64, value: u64) -> u64 {
+    if single() {
+        let sum = to.load(Ordering::Relaxed).wrapping_add(value);
+        to.store(sum, Ordering::Relaxed);
+        sum
+    } else {
+        to.fetch_add(value, Ordering::Relaxed).wrapping_add(value)
+    }
+}
+
+#[inline(always)]
+fn raise(to: &AtomicU64, value: u64) -> bool {
+    let old = to.load(Ordering::Relaxed);
+    if value <= old {
+        return false;
+    }
+    if single() {
+        to.store(value, Ordering::Relaxed);
+        true
+    } else {
+        to.fetch_max(value, Ordering::Relaxed) < value
+    }
+}
+
+/// Changes [`LIVE`]. The records have been changed already.
+#[inline(always)]
+fn change_live(added: u64, removed: u64) {
+    let live = add(&LIVE, added.wrapping_sub(removed));
+    if added > removed && raise(&PEAK, live) {
+        add(&PEAKS, 1);
+    }
+}
+
+impl Record {
+    const fn new() -> Self {
+        Self {
+            token: AtomicPtr::new(null_mut()),
+            allocations: AtomicU64::new(0),
+            allocated: AtomicU64::new(0),
+            frees: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
+            own_peak: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            peak_blocks: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Blocks and bytes that are allocated now.
+    fn live(&self) -> (u64, u64) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (
+            get(&self.allocations).wrapping_sub(get(&self.frees)),
+            get(&self.allocated).wrapping_sub(get(&self.freed)),
+        )
+    }
+
+    /// Blocks and bytes that were allocated at the last peak.
+    fn at_peak(&self) -> (u64, u64) {
+        if self.peak.load(Ordering::Relaxed) == PEAKS.load(Ordering::Relaxed) {
+            (self.peak_blocks.load(Ordering::Relaxed), self.peak_bytes.load(Ordering::Relaxed))
+        } else {
+            self.live()
+        }
+    }
+
+    /// Before anything is changed: keeps what was allocated at the last peak. With several threads, what they do at
+    /// that very moment may be in it or not.
+    #[inline(always)]
+    fn keep_peak(&self) {
+        let peaks = PEAKS.load(Ordering::Relaxed);
+        if self.peak.load(Ordering::Relaxed) != peaks {
+            let (blocks, bytes) = self.live();
+            self.peak_blocks.store(blocks, Ordering::Relaxed);
+            self.peak_bytes.store(bytes, Ordering::Relaxed);
+            self.peak.store(peaks, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn add_block(&self, size: usize) {
+        self.keep_peak();
+        add(&self.allocations, 1);
+        let allocated = add(&self.allocated, size as u64);
+        // Signed: another thread may have freed what it found allocated since.
+        let live = allocated.wrapping_sub(self.freed.load(Ordering::Relaxed));
+        if live as i64 > 0 {
+            raise(&self.own_peak, live);
+        }
+    }
+
+    #[inline(always)]
+    fn remove_block(&self, size: usize) {
+        self.keep_peak();
+        add(&self.frees, 1);
+        add(&self.freed, size as u64);
+    }
+}
+
+/// The record of the context in which the program is.
+#[inline(always)]
+fn record() -> &'static Record {
+    let Some(key) = context::outside() else { return &UNKNOWN };
+    // The innermost activation of instrumented code made a call that was not published, and pushed nothing.
+    if key[1] == 0 && key[2] != 0 {
+        return &UNKNOWN;
+    }
+    let Some(record) = CONTEXTS.value(&key, Record::new) else { return &UNKNOWN };
+    if record.token.load(Ordering::Relaxed).is_null() {
+        name_record(record);
+    }
+    record
+}
+
+/// Writes the token of the context, which is that of the record.
+#[cold]
+#[inline(never)]
+fn name_record(record: &Record) {
+    let mut buffer = [0; 512];
+    // SAFETY: this thread's block; the buffers have their sizes. Two threads write two tokens, and one of them is lost.
+    unsafe {
+        let site = (*tls()).call;
+        let len = __pcce_token(buffer.as_mut_ptr(), buffer.len(), site);
+        let size = (len + 1).min(MAX_TOKEN);
+        let text = TOKENS.take(size);
+        if text.is_null() {
+            return;
+        }
+        if len < buffer.len() {
+            text.copy_from_nonoverlapping(buffer.as_ptr().cast(), size);
+        } else {
+            __pcce_token(text.cast(), size, site);
+        }
+        let _ = record.token.compare_exchange(null_mut(), text, Ordering::Release, Ordering::Relaxed);
+    }
+}
+
+// The profile's file: when it is written, and what.
+
+/// Names the file; a name that is used without it.
+const VARIABLE: &CStr = c"PCCE_HEAP_PROFILE";
+const DEFAULT_FILE: &CStr = c"pcce-heap.%p";
+/// Names a signal on which a profile is written, by its number.
+const SIGNAL_VARIABLE: &CStr = c"PCCE_HEAP_SIGNAL";
+
+static FILE: FileName = FileName::new();
+
+/// Writes the profile as it is now. The last one of a forked child has a name of its own, or there is none.
+fn write_file(number: u64) {
+    if number == 0 && !FILE.is_wanted(true) {
+        return;
+    }
+    let mut out = Writer::create(&FILE, number);
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    out.head("heap");
+    out.member("peak_bytes", get(&PEAK));
+    out.text(b"}\n");
+    let mut contexts = 0;
+    for record in CONTEXTS.values().chain([&UNKNOWN]) {
+        if get(&record.allocations) == 0 {
+            continue;
+        }
+        contexts += 1;
+        let token = record.token.load(Ordering::Acquire);
+        // SAFETY: it ends with a zero.
+        out.context((!token.is_null()).then(|| unsafe { CStr::from_ptr(token.cast()) }.to_bytes()));
+        out.member("allocations", get(&record.allocations));
+        out.member("allocated", get(&record.allocated));
+        out.member("frees", get(&record.frees));
+        out.member("freed", get(&record.freed));
+        let (blocks, bytes) = record.at_peak();
+        out.member("peak_blocks", blocks);
+        out.member("peak_bytes", bytes);
+        out.member("own_peak_bytes", get(&record.own_peak));
+        out.text(b"}\n");
+    }
+    out.finish(contexts);
+}
+
+/// Constructor of the program.
+///
+/// # Safety
+/// Called once, by the loader.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_heap_start() {
+    refuse_sanitizers();
+    FILE.set_from(VARIABLE, Some(DEFAULT_FILE));
+    // SAFETY: a plain call. What is registered first runs last.
+    unsafe { sys::at_quick_exit(at_exit, null_mut()) };
+    when::on_signals(Kind::Heap, write_file, Some(SIGNAL_VARIABLE));
+}
+
+/// The wrappers refuse to link such a program; others may not know.
+fn refuse_sanitizers() {
+    // What each sanitizer with an allocator of its own exports. Looking it up by name would allocate.
+    let sanitizer = weak_address!("__sanitizer_get_allocated_size");
+    let scudo = weak_address!("__scudo_print_stats");
+    if !sanitizer.is_null() || !scudo.is_null() {
+        let message = "pcce: the program has a sanitizer that looks after the heap, and the heap profiler in its place: it \
+                       would find nothing. Link it without `--pcce-heap` (libpcce_heap.a) or without the sanitizer\n";
+        sys::write(libc::STDERR_FILENO, message.as_bytes());
+        // SAFETY: ends the process.
+        unsafe { sys::call(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
+    }
+}
+
+extern "C" fn at_exit(_: *mut c_void) {
+    when::at_end(Kind::Heap);
+}
+
+/// Destructor of the program. Those of the libraries follow, and may free: what is registered while `exit` runs, runs
+/// behind them.
+///
+/// # Safety
+/// Called once, by `exit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_heap_end() {
+    // SAFETY: a plain call.
+    unsafe { sys::at_exit(at_exit, null_mut(), null_mut()) };
+}
+
+/// `_exit`. A forked child ends so where it could not start another program: it writes nothing.
+///
+/// # Safety
+/// As `_exit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_exit_now(status: c_int) -> ! {
+    if FILE.is_wanted(false) {
+        when::at_end(Kind::Heap);
+    }
+    loop {
+        for end in [libc::SYS_exit_group, libc::SYS_exit] {
+            // SAFETY: a plain system call.
+            unsafe { sys::call(end, [status as usize, 0, 0, 0, 0, 0]) };
+        }
+    }
+}
+
+/// `_Exit`, the same in C.
+///
+/// # Safety
+/// As `_Exit`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_exit_at_once(status: c_int) -> ! {
+    // SAFETY: passed on.
+    unsafe { __pcce_exit_now(status) }
 }

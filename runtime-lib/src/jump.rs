@@ -15,7 +15,7 @@ use crate::fiber::GONE_LINK;
 use crate::image::Image;
 use crate::machine::jump_target;
 use crate::state::tls;
-use crate::trace;
+use crate::tracer;
 
 /// What `setjmp` keeps, at [`OFFSET`](Self::OFFSET) of the buffer.
 #[repr(C)]
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn prepare(buffer: *const u64) {
     // SAFETY: by the contract: a buffer is larger than what is read of it. This thread's block.
     unsafe {
         let sp = jump_target(buffer);
-        trace::jump(sp);
+        tracer::jump(sp);
         let Some((id, top)) = Saved::read(buffer) else { return };
         let block = tls();
         let shadow_at = SHADOW_AT.load(Ordering::Relaxed);

@@ -19,7 +19,7 @@ extern crate std;
 use pcce_abi as abi;
 use pcce_abi::machine::Native;
 use pcce_abi::unwind;
-use pcce_system::{digits, image, output, sys};
+use pcce_system::{image, output, sys};
 
 mod alternate;
 mod chains;
@@ -45,7 +45,7 @@ mod task;
 mod text;
 mod thread;
 mod token;
-mod trace;
+mod tracer;
 mod verify;
 mod when;
 

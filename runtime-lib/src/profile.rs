@@ -5,8 +5,8 @@ use core::ffi::c_int;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use crate::digits::Decimal;
 use crate::image::Image;
+use crate::output::Decimal;
 use crate::output::{FileName, How, Text, write_all};
 use crate::sys;
 

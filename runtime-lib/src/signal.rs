@@ -13,7 +13,7 @@ use crate::abi::{Frame, Link, Shadow};
 use crate::fiber::followed_from;
 use crate::machine::interrupted_sp;
 use crate::state::tls;
-use crate::trace;
+use crate::tracer;
 use crate::when;
 use pcce_system::machine::stack_pointer;
 
@@ -129,7 +129,7 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
         call.write_volatile(null());
         top.write_volatile(Link::new((&raw mut frame).cast()));
         id.write_volatile(0);
-        let traced = trace::enter_handler(signal, interrupted_at, (&raw const frame).addr());
+        let traced = tracer::enter_handler(signal, interrupted_at, (&raw const frame).addr());
         if handler.takes_info.load(Ordering::Relaxed) {
             let function: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) = transmute(function);
             function(signal, info, context);
@@ -138,7 +138,7 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
             function(signal);
         }
         if traced {
-            trace::leave_handler((&raw const frame).addr());
+            tracer::leave_handler((&raw const frame).addr());
         }
         // In this order: who interrupts here finds either the frame or what it holds.
         id.write_volatile(interrupted_id);

@@ -23,7 +23,7 @@ use crate::state::tls;
 use crate::sys;
 use crate::task;
 use crate::token::__pcce_token;
-use crate::trace;
+use crate::tracer;
 use pcce_system::machine::thread_pointer;
 
 /// Size of a [`Creation`]: a page, so that creating a thread never calls the program's `malloc`.
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn enter(creation: *mut Creation) {
         (*tls()).creation = creation.cast();
         own_stack(creation);
         if !(*creation).methods.is_null() {
-            trace::begin_thread((*creation).trace);
+            tracer::begin_thread((*creation).trace);
             (*creation).alternate_stack = alternate::begin_thread();
         }
         // Without memory for the value, the page is lost.
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn leave() {
     // SAFETY: this thread's block and record.
     unsafe {
         own_stack((*tls()).creation.cast());
-        trace::unwound();
+        tracer::unwound();
         key::forget_calls();
     }
 }
@@ -156,7 +156,7 @@ unsafe fn new(
         (*creation).start = start;
         (*creation).argument = argument;
         (*creation).stack_size = stack_size;
-        (*creation).trace = trace::here();
+        (*creation).trace = tracer::here();
         (*creation).rounds = 0;
         (*creation).alternate_stack = null_mut();
         (*creation).len = 0;

@@ -2,30 +2,29 @@
 //! tables of the process, so that signal handlers may do it.
 
 mod chain;
-mod images;
-mod state;
 #[cfg(test)]
 mod tests;
-pub mod watch;
 mod write;
-mod writer;
-use core::ffi::c_char;
-use core::ptr::null;
 
+use core::ffi::{CStr, c_char};
+use core::mem::transmute;
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use pcce_system::machine::stack_pointer;
+
+use self::chain::Frames;
 pub use self::chain::{interrupted, task};
-pub use self::state::State;
-use self::state::interrupted_at;
-use self::watch::{Taken, show};
 use self::write::{Capture, Context, token};
 use crate::abi::Link;
 use crate::abi::token::flag;
-use crate::fiber::{followed, followed_from, is_unknown, relative};
+use crate::fiber::{followed, followed_from, is_lost, is_unknown, relative};
 use crate::machine::here;
 use crate::own::Own;
+use crate::signal;
 use crate::state::current;
-use crate::unwind::{self, Interruption, MAX_ACTIVATIONS, Unwind as _};
+use crate::unwind::{self, End, Interruption, MAX_ACTIVATIONS, Process as _, Unwind as _};
 use crate::{Native, Registers};
-use pcce_system::machine::stack_pointer;
 
 /// The token of the current context at `site`, which is null where that is not known. See `pcce_token` in the header.
 ///
@@ -239,4 +238,114 @@ unsafe fn walked_token(
 pub unsafe extern "C" fn pcce_token_at(buf: *mut c_char, size: usize, pc: *const u8, sp: *const u8) -> usize {
     // SAFETY: passed on.
     unsafe { __pcce_token_at(buf, size, pc, sp, null()) }
+}
+
+// The state of a thread where it is described by an interrupted point.
+
+/// The state of a thread, its frames as far as they can be followed.
+#[derive(Clone, Copy)]
+pub struct State {
+    /// The id of the sub-path.
+    pub id: u64,
+    /// The innermost pushed frame.
+    pub top: Link,
+    /// Whether the id counts from that of a frame.
+    relative: bool,
+    /// The id counts from that of this frame, of which nothing is known.
+    lost: Option<Link>,
+}
+
+impl State {
+    /// `id` and `top` as the thread's block has them, and what became of `top`.
+    #[inline(never)]
+    fn new(id: u64, top: Link, followed: Link) -> Self {
+        if is_lost(top, followed) {
+            return Self { id, top: followed, relative: true, lost: Some(top) };
+        }
+        // What is damaged, may be anywhere.
+        let base = Frames::new(true).base(top);
+        let lost = base.is_none().then_some(top);
+        Self { id: id.wrapping_sub(base.unwrap_or(0)), top: followed, relative: top.is_relative(), lost }
+    }
+
+    /// Whether the id counts from that of a frame.
+    pub fn is_relative(&self) -> bool {
+        self.relative
+    }
+
+    /// Whether nothing is known of that frame.
+    pub fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is
+    /// known. `most`: so many activations at most.
+    #[inline(never)]
+    fn walk(&mut self, registers: Registers, most: usize) -> Interruption {
+        let link = self.lost.unwrap_or(self.top);
+        let mut point = Interruption::walk(registers, link.frame().addr(), most, &mut Own::new());
+        if let Some(frame) = self.lost
+            && point.end == End::Pushed
+            && let Some(base) = Frames::new(true).base(frame)
+        {
+            (self.id, self.lost) = (self.id.wrapping_sub(base), None);
+        }
+        point.detached |= is_unknown(self.top) && point.end != End::Pushed;
+        point
+    }
+}
+
+/// If a handler that the trampoline called interrupted this point: its frame has the state and the registers there.
+fn interrupted_at(state: State, pc: usize, sp: usize) -> Option<(Registers, State)> {
+    let mut frames = Frames::new(true);
+    let mut at = state.top;
+    while let Some(frame) = frames.read(at) {
+        if signal::is_site(frame.site()) {
+            let context = at.frame().wrapping_add(1).cast::<*const libc::ucontext_t>();
+            let context = frames.process.word(context as usize)? as usize;
+            let registers = Native::interrupted(&mut frames.process, context)?;
+            if (registers.pc(), registers.sp()) == (pc, sp) {
+                let (id, top) = (frame.id, frame.prev);
+                return Some((registers, State { id, top, relative: top.is_relative(), lost: None }));
+            }
+        }
+        at = frame.prev;
+    }
+    None
+}
+
+// Who looks at tokens as they are taken: verify mode (`verify/captures.rs`), if the program has it.
+
+/// Where a token was taken.
+#[derive(Clone, Copy)]
+pub enum Taken {
+    /// By instrumented code, at this site.
+    Site(*const u8),
+    /// At a point: where a signal has interrupted the thread, or, with the program counter 0, where code without the
+    /// pass has asked.
+    Point {
+        /// The program counter there.
+        pc: usize,
+        /// The stack pointer there.
+        sp: usize,
+    },
+}
+
+/// Looks at a token, which may be cut. It is called in signal handlers, too.
+pub type Watch = fn(Taken, &CStr);
+
+/// The [`Watch`]; null where nobody looks.
+pub static WATCH: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// Shows the token in a buffer.
+///
+/// # Safety
+/// If the size is not 0, there is a text that ends with a zero.
+#[inline(always)]
+unsafe fn show(taken: Taken, buf: *const c_char, size: usize) {
+    let watch = WATCH.load(Ordering::Relaxed);
+    if !watch.is_null() && size > 0 {
+        // SAFETY: whoever has stored it has stored one; by the contract.
+        unsafe { transmute::<*mut (), Watch>(watch)(taken, CStr::from_ptr(buf)) };
+    }
 }

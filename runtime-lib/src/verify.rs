@@ -23,35 +23,38 @@
 //! which control comes back by unwinding or `longjmp` must have restored them.
 
 mod captures;
-mod contexts;
-mod jump;
-mod mixed;
 mod step;
 #[cfg(test)]
 mod tests;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::iter::successors;
+use core::mem::offset_of;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+use pcce_system::weak_address;
 
 use self::step::{LEAVES, LEFT, is_replaced, left_from, step};
 use crate::abi::{Frame, FunctionRecord, Link, Shadow, SiteByte};
+use crate::chains;
 use crate::context::chain_number;
 use crate::depth;
-use crate::fiber::{followed, is_unknown, relative};
+use crate::fiber::{followed, followed_from, is_unknown, relative};
+use crate::image::Image;
 use crate::intern::Interner;
 use crate::jump::{SHADOW_AT, ShadowAt};
 use crate::offset;
-use crate::output::{self, FileName};
+use crate::output::{self, FileName, How, Text, write_all};
+use crate::own::Own;
 use crate::place;
-use crate::signal;
+use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
 use crate::sys;
 use crate::text::print_to;
 use crate::thread::key::forget_calls;
+use crate::unwind::Process as _;
 use crate::when::{self, Kind};
-use pcce_system::weak_address;
 
 /// Names the file to which the report is appended, or `stderr`; without it the program says the same. Without either,
 /// only mismatches are reported, to standard error: what reads the program's words there, as scripts do that configure
@@ -93,17 +96,17 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
             sys::at_exit(exit, null_mut(), null_mut());
             sys::at_quick_exit(exit, null_mut());
         }
-        let shadow_at: ShadowAt = jump::shadow_at;
+        let shadow_at: ShadowAt = shadow_at;
         SHADOW_AT.store(shadow_at as *mut (), Ordering::Relaxed);
         name_report();
         depth::FILE.set_from(depth::VARIABLE, None);
-        contexts::FILE.set_from(contexts::VARIABLE, None);
+        CONTEXTS_FILE.set_from(CONTEXTS_VARIABLE, None);
         captures::start();
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
         sys::around_fork(None, forked);
         clear_behind_main();
     }
-    mixed::entered(function);
+    entered(function);
     let (id, top) = current();
     // SAFETY: the thread's own block and records.
     unsafe {
@@ -298,7 +301,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             if seen == (id, chain, distance) {
                 return number;
             }
-            if (*function).entry_site.get().is_null() && !mixed::is_mixed(top) {
+            if (*function).entry_site.get().is_null() && !is_mixed(top) {
                 mismatch(
                     function,
                     format_args!(
@@ -315,7 +318,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
         let mut record = shadow;
         loop {
             if let Err(what) = step(record) {
-                if mixed::is_mixed(top) {
+                if is_mixed(top) {
                     return UNNUMBERED;
                 }
                 mismatch((*record).function, format_args!("{what}"));
@@ -329,8 +332,8 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
         DISTINCT.fetch_add(1, Ordering::Relaxed);
         let (Some(chain), Some(key)) = (chain, key) else { return UNNUMBERED };
         let Some(number) = CONTEXTS.insert(&key, (id, chain, distance)) else { return UNNUMBERED };
-        if contexts::FILE.is_named() && distance == 0 {
-            contexts::write(number, below.0, key[1], (id, chain), &*function);
+        if CONTEXTS_FILE.is_named() && distance == 0 {
+            write_context(number, below.0, key[1], (id, chain), &*function);
         }
         // Where an id stands for several contexts, the offset must tell them apart.
         if (*function).shared == 1
@@ -412,7 +415,7 @@ unsafe extern "C" fn main_has_ended(_: *mut c_void) {
 /// A forked child reports what it has compared itself.
 extern "C" fn forked() {
     PROCESS.store(sys::getpid(), Ordering::Relaxed);
-    for counter in [&COMPARED, &DISTINCT, &MISMATCHES, &CUT, &mixed::MIXED] {
+    for counter in [&COMPARED, &DISTINCT, &MISMATCHES, &CUT, &MIXED] {
         counter.store(0, Ordering::Relaxed);
     }
     depth::reset();
@@ -449,10 +452,10 @@ fn report() -> u64 {
             count(&CUT)
         ));
     }
-    if wanted && count(&mixed::MIXED) > 0 {
+    if wanted && count(&MIXED) > 0 {
         print(format_args!(
             "pcce verify: {} of them not compared: instrumented code that is not in verify mode was active",
-            count(&mixed::MIXED)
+            count(&MIXED)
         ));
     }
     if wanted {
@@ -464,4 +467,162 @@ fn report() -> u64 {
     }
     depth::report();
     mismatches
+}
+
+// The contexts that were compared, one line for each that is new, so that what a decoder makes of their numbers later
+// can be compared with the shadow stack, too.
+
+/// Names the file.
+const CONTEXTS_VARIABLE: &CStr = c"PCCE_VERIFY_CONTEXTS";
+static CONTEXTS_FILE: FileName = FileName::new();
+/// The open file; -1 before the first line.
+static CONTEXTS_OPEN: AtomicI32 = AtomicI32::new(-1);
+
+/// Writes a line: the number of the context, that of the caller's (0 without one), the record of the call's place in
+/// the file of numbers, the id, the record of the chain, and the function's linkage name.
+fn write_context(number: u64, caller: u64, site: u64, encoding: (u64, u64), function: &FunctionRecord) {
+    // A child has its parent's contexts, and the parent goes on giving numbers.
+    if !CONTEXTS_FILE.is_wanted(false) {
+        return;
+    }
+    let Some(place) = chains::place_number(site) else { return };
+    let mut file = CONTEXTS_OPEN.load(Ordering::Acquire);
+    if file < 0 {
+        let Ok(opened) = CONTEXTS_FILE.open(How::Append, 0) else { return };
+        CONTEXTS_OPEN.store(opened, Ordering::Release);
+        file = opened;
+    }
+    let mut line = Text::<1024>::new();
+    for word in [number, caller, place, encoding.0, encoding.1] {
+        line.number(word);
+        line.put(b" ");
+    }
+    // SAFETY: the record of a loaded module; its name ends with a zero byte.
+    line.put(unsafe { CStr::from_ptr(function.name.get().cast()) }.to_bytes());
+    line.put(b"\n");
+    write_all(file, line.bytes());
+}
+
+// What `longjmp` does to the shadow stack, where it goes to code that is not instrumented.
+
+/// Frames that are followed at most.
+const MOST_FRAMES: u32 = 1 << 20;
+
+/// The innermost record of an activation that goes on with the stack pointer `sp`, and the chain `top`.
+fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
+    // SAFETY: this thread's block.
+    let mut shadow = unsafe { (*tls()).shadow };
+    if shadow.is_null() {
+        return shadow;
+    }
+    // What is active on another stack may lead to what was active on this one.
+    let mut memory = Own::new();
+    let mut word = |at: usize| memory.word(at);
+    // A handler's records are not on the list of what it has interrupted.
+    let mut at = current().1;
+    for _ in 0..MOST_FRAMES {
+        if at.is_null() || at == top || is_unknown(at) {
+            break;
+        }
+        let frame = at.frame().addr();
+        let (Some(prev), Some(site)) =
+            (word(frame + offset_of!(Frame, prev)), word(frame + offset_of!(Frame, marked_site)))
+        else {
+            break;
+        };
+        if signal::is_site(Frame::new(Link::NULL, 0, site as *const u8).site()) {
+            shadow = word(frame + offset_of!(SignalFrame, shadow)).unwrap_or(0) as *mut Shadow;
+        }
+        at = Link::new(prev as *mut Frame);
+    }
+    let is_outwards = |at: usize| !is_unknown(followed_from(at, Link::new(sp as *mut Frame)));
+    while !shadow.is_null() && shadow.addr() < sp && is_outwards(shadow.addr()) {
+        shadow = word(shadow.addr() + offset_of!(Shadow, prev)).unwrap_or(0) as *mut Shadow;
+    }
+    shadow
+}
+
+// Images that are instrumented, and not in verify mode: the shadow stack does not have their activations, so what they
+// call cannot be compared.
+
+/// An image in verify mode: where it is.
+struct Place {
+    start: AtomicUsize,
+    end: AtomicUsize,
+}
+
+impl Place {
+    fn has(&self, address: usize) -> bool {
+        let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Acquire));
+        (start..end).contains(&address)
+    }
+}
+
+/// Those of which a function was entered.
+static PLACES: [Place; 256] = [const { Place { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; 256];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The one of which a function was entered last.
+static LAST: AtomicUsize = AtomicUsize::new(0);
+
+/// Entries that were not compared.
+static MIXED: AtomicU64 = AtomicU64::new(0);
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// A function is entered that is in verify mode.
+fn entered(function: *const FunctionRecord) {
+    let address = function.addr();
+    let places = &PLACES[..COUNT.load(Ordering::Acquire).min(PLACES.len())];
+    if places.get(LAST.load(Ordering::Relaxed)).is_some_and(|place| place.has(address)) {
+        return;
+    }
+    if let Some(known) = places.iter().position(|place| place.has(address)) {
+        LAST.store(known, Ordering::Relaxed);
+    } else if let Some(image) = Image::of(function.cast()) {
+        let new = COUNT.fetch_add(1, Ordering::AcqRel);
+        if let Some(place) = PLACES.get(new) {
+            place.start.store(image.start.addr(), Ordering::Relaxed);
+            place.end.store(image.end.addr(), Ordering::Release);
+        }
+    }
+}
+
+/// Whether a frame of the chain was pushed by an image of which no function in verify mode was ever entered. The user
+/// is told once.
+///
+/// # Safety
+/// The chain is this thread's, and can be followed.
+unsafe fn is_mixed(top: Link) -> bool {
+    if COUNT.load(Ordering::Acquire) > PLACES.len() {
+        return false;
+    }
+    let mut at = top;
+    while !at.is_null() && !is_unknown(at) {
+        // SAFETY: by the contract.
+        let (site, prev) = unsafe { ((*at.frame()).site(), (*at.frame()).prev) };
+        if signal::is_site(site) {
+            return false;
+        }
+        if !site.is_null() && !PLACES.iter().any(|place| place.has(site.addr())) {
+            MIXED.fetch_add(1, Ordering::Relaxed);
+            if !TOLD.swap(true, Ordering::Relaxed) {
+                tell(site);
+            }
+            return true;
+        }
+        at = prev;
+    }
+    false
+}
+
+fn tell(site: *const u8) {
+    // SAFETY: the loader's text.
+    let file = Image::of(site)
+        .filter(|image| !image.file.is_null())
+        .map(|image| unsafe { CStr::from_ptr(image.file) });
+    let file =
+        file.and_then(|file| file.to_str().ok()).filter(|file| !file.is_empty()).unwrap_or("the program");
+    print(format_args!(
+        "pcce verify: {file} is instrumented without --pcce-verify, and calls code in verify mode: that cannot be \
+         compared; build both with --pcce-verify"
+    ));
 }

@@ -1,9 +1,9 @@
 //! The lines of a report.
 use core::ffi::{CStr, c_int};
 
-use super::kept::settings;
+use super::memory::settings;
 use super::{SI_KERNEL, wait};
-use crate::digits::Decimal;
+use crate::output::Decimal;
 use crate::output::How;
 use crate::sys;
 

@@ -4,12 +4,12 @@ use core::ffi::c_int;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::kept::{Shared, state};
 use super::lines::Out;
+use super::memory::{Shared, state};
 use super::{Crash, SIGNALS, is_ours, now, own_number, stay, wait, word};
 use crate::machine::interrupted_pc;
 use crate::sys::{self, Action, getpid};
-use crate::trace;
+use crate::tracer;
 
 /// Room for the context of a thread.
 const OTHER_TEXT: usize = 1 << 13;
@@ -108,7 +108,7 @@ pub(super) unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
     let len = unsafe { word(slot.text.0.get().cast(), OTHER_TEXT, context, false) };
     slot.len.store(len, Ordering::Relaxed);
     // SAFETY: the kernel's.
-    trace::tell_last(unsafe { interrupted_pc(context) });
+    tracer::tell_last(unsafe { interrupted_pc(context) });
     slot.state.store(ANSWERED, Ordering::Release);
     // What the signal interrupted may be a wait: going on, the program might even end before it has crashed.
     if crashed.is_none() {

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 use super::{Creation, give_back};
 use crate::abi::Link;
 use crate::state::tls;
-use crate::{alternate, sys, trace};
+use crate::{alternate, sys, tracer};
 
 /// The key whose destructor gives the record back, plus 1; 0 while there is none. A destructor, since those of the
 /// program may ask for the thread's token.
@@ -79,7 +79,7 @@ unsafe extern "C" fn ended(_: *mut c_void) {
     unsafe {
         // Of the initial thread the tracer knows it.
         if (*tls()).top != Link::NULL && sys::gettid() != sys::getpid() {
-            trace::unwound();
+            tracer::unwound();
         }
         forget_calls();
     }

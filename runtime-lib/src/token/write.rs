@@ -1,14 +1,16 @@
 //! From a context to its token.
 
 use core::ffi::c_char;
+use core::mem::MaybeUninit;
 use core::ptr::null;
 
+use pcce_system::settled::auxiliary;
+
 use super::chain::{Element, Elements, Frames};
-use super::images::{Images, place};
-use super::writer::Writer;
-use crate::abi::token::{PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, zigzag};
+use crate::abi::token::{ALPHABET, PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, zigzag};
 use crate::abi::{Frame, Link, SiteByte};
 use crate::fiber::is_gone;
+use crate::image::Image;
 use crate::offset;
 use crate::runtimes::{Runtimes, runtimes};
 use crate::signal;
@@ -288,4 +290,179 @@ pub(super) unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &C
     let (written, _) = unsafe { write(buf, limit, version, flags, context, runs, limit) };
     end(written);
     extent.len
+}
+
+// The images that a token names.
+
+/// Images that one token can name; one with more is cut.
+const MAX_IMAGES: usize = 64;
+
+/// The images named so far in the token that is being written.
+struct Images {
+    list: [MaybeUninit<Image>; MAX_IMAGES],
+    count: usize,
+}
+
+impl Images {
+    const fn new() -> Self {
+        Self { list: [const { MaybeUninit::uninit() }; MAX_IMAGES], count: 0 }
+    }
+
+    /// The number of the image that holds `address`, and whether it is new. None if there are too many, or no
+    /// image holds it and `any` is false.
+    fn number(&mut self, address: *const u8, any: bool) -> Option<(usize, bool)> {
+        for i in 0..self.count {
+            if self.get(i).contains(address) {
+                return Some((i, false));
+            }
+        }
+        let image = Image::of(address).or(any.then_some(Image::NONE))?;
+        // One stands for all that is in no file.
+        if image.is_none()
+            && let Some(i) = (0..self.count).find(|&i| self.get(i).is_none())
+        {
+            return Some((i, false));
+        }
+        if self.count == MAX_IMAGES {
+            return None;
+        }
+        self.list[self.count].write(image);
+        self.count += 1;
+        Some((self.count - 1, true))
+    }
+
+    fn is_full(&self) -> bool {
+        self.count == MAX_IMAGES
+    }
+
+    fn get(&self, i: usize) -> &Image {
+        debug_assert!(i < self.count);
+        // SAFETY: the first `count` entries are initialised.
+        unsafe { self.list[i].assume_init_ref() }
+    }
+
+    /// The image's name, if it is new in the token.
+    fn name(&self, number: usize, new: bool, out: &mut Writer) {
+        if new {
+            let id = self.get(number).name();
+            out.byte(id.len() as u8);
+            for &byte in id {
+                out.byte(byte);
+            }
+        }
+    }
+
+    /// The address in the file of the image. 0 where there is none: nobody could use it, and it would tell where the
+    /// process has its memory.
+    fn offset(&self, number: usize, address: usize) -> usize {
+        let image = self.get(number);
+        if image.is_none() { 0 } else { address.wrapping_sub(image.load_bias) }
+    }
+}
+
+/// An address in the image of a site. The open node of the executable, whose site is null, has site 0 there.
+fn place(site: *const u8) -> *const u8 {
+    if !site.is_null() {
+        return site;
+    }
+    // The program headers are part of a segment.
+    auxiliary(libc::AT_PHDR) as *const u8
+}
+
+// A token's characters.
+
+/// Writes base64 characters behind the prefix, keeps the checksum, and counts what does not fit.
+struct Writer {
+    buf: *mut u8,
+    /// Characters that may be written, the final zero not counted.
+    capacity: usize,
+    /// Characters of the token so far, written or not.
+    len: usize,
+    bits: u32,
+    bit_count: u32,
+    crc: u32,
+}
+
+impl Writer {
+    /// # Safety
+    /// `buf` can take `capacity + 1` bytes, or `capacity` is 0.
+    unsafe fn new(buf: *mut u8, capacity: usize, prefix: &[u8]) -> Self {
+        let mut writer = Self { buf, capacity, len: 0, bits: 0, bit_count: 0, crc: !0 };
+        for &c in prefix {
+            writer.put(c);
+            // From version 2 on the checksum covers the prefix.
+            if prefix != PREFIXES[0].as_bytes() {
+                writer.check(c);
+            }
+        }
+        writer
+    }
+
+    fn put(&mut self, c: u8) {
+        if self.len < self.capacity {
+            // SAFETY: by new()'s contract there is room for `capacity` bytes.
+            unsafe { self.buf.add(self.len).write(c) };
+        }
+        self.len += 1;
+    }
+
+    fn raw(&mut self, byte: u8) {
+        self.bits = self.bits << 8 | u32::from(byte);
+        self.bit_count += 8;
+        while self.bit_count >= 6 {
+            self.bit_count -= 6;
+            self.put(ALPHABET[(self.bits >> self.bit_count & 63) as usize]);
+        }
+    }
+
+    fn byte(&mut self, byte: u8) {
+        self.check(byte);
+        self.raw(byte);
+    }
+
+    fn check(&mut self, byte: u8) {
+        // CRC-32 (IEEE, reflected), four bits at a time.
+        const TABLE: [u32; 16] = {
+            let mut table = [0u32; 16];
+            let mut i = 0;
+            while i < 16 {
+                let mut c = i as u32;
+                let mut k = 0;
+                while k < 4 {
+                    c = if c & 1 == 1 { 0xedb8_8320 ^ c >> 1 } else { c >> 1 };
+                    k += 1;
+                }
+                table[i] = c;
+                i += 1;
+            }
+            table
+        };
+        self.crc ^= u32::from(byte);
+        self.crc = TABLE[(self.crc & 15) as usize] ^ self.crc >> 4;
+        self.crc = TABLE[(self.crc & 15) as usize] ^ self.crc >> 4;
+    }
+
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.byte(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.byte(value as u8);
+    }
+
+    /// The length of the token if it ended here.
+    fn finished_len(&self) -> usize {
+        self.len + (self.bit_count as usize + 32).div_ceil(6)
+    }
+
+    fn finish(mut self) -> usize {
+        for byte in (!self.crc).to_le_bytes() {
+            self.raw(byte);
+        }
+        if self.bit_count > 0 {
+            self.bits <<= 6 - self.bit_count;
+            self.put(ALPHABET[(self.bits & 63) as usize]);
+        }
+        self.len
+    }
 }

@@ -29,7 +29,7 @@ use crate::own::Own;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
 use crate::sys;
-use crate::token::watch::{Taken, WATCH, Watch};
+use crate::token::{Taken, WATCH, Watch};
 use crate::unwind::{Process as _, Unwind as _};
 use pcce_system::machine::stack_pointer;
 

@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null;
 
 use crate::abi::token::BUILD_ID_LEN;
-use crate::kept::auxiliary;
+use crate::settled::auxiliary;
 
 /// `struct dl_find_object` of `<dlfcn.h>` (glibc 2.35 and later, x86-64).
 #[repr(C)]

@@ -8,12 +8,11 @@ extern crate std;
 
 use pcce_abi as abi;
 
-pub mod digits;
 pub mod early;
 pub mod image;
-pub mod kept;
 pub mod machine;
 pub mod output;
+pub mod settled;
 pub mod shared;
 pub mod sys;
 

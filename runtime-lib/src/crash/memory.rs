@@ -10,7 +10,7 @@ use super::others::Others;
 use super::{Crash, SIGNALS};
 use crate::output::FileName;
 use crate::sys::Action;
-use pcce_system::kept::Settled;
+use pcce_system::settled::Settled;
 
 /// Room for the context of the thread that crashed.
 pub(super) const OWN_TEXT: usize = 1 << 16;
