@@ -10,7 +10,7 @@ use pcce_system::settled::{SIGNAL_FRAME, auxiliary};
 /// Size of an alternate stack, without what the kernel writes to it.
 pub const STACK: usize = 1 << 16;
 
-/// Whether threads need them: crashes are reported.
+/// True if threads need them: crashes are reported.
 pub static NEEDED: AtomicBool = AtomicBool::new(false);
 
 /// Memory for an alternate stack, with a page below it that nobody may touch. Null if there is none.

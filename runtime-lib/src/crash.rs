@@ -58,7 +58,7 @@ fn set_of(signals: impl IntoIterator<Item = c_int>) -> u64 {
     signals.into_iter().fold(0, |set, signal| set | 1 << (signal - 1))
 }
 
-/// Whether an action is the one that is installed here.
+/// Returns whether an action is the one that is installed here.
 fn is_ours(action: &Action) -> bool {
     action.handler == handler as *const () as usize
 }
@@ -74,7 +74,7 @@ struct Crash {
 }
 
 impl Crash {
-    /// Whether an instruction has caused it.
+    /// Returns whether an instruction has caused it.
     fn is_fault(&self) -> bool {
         self.info.si_code > 0
     }
@@ -327,7 +327,7 @@ unsafe fn crashed_again(again: &Crash) {
     }
 }
 
-/// Whether a thread of the process has crashed, and reports it.
+/// Returns whether a thread of the process has crashed, and reports it.
 pub fn reports() -> bool {
     state().reporter.load(Ordering::Relaxed) != 0
 }

@@ -50,12 +50,12 @@ pub const UNKNOWN_LINK: Link = Link::new((&raw const UNKNOWN.0[0]).cast_mut());
 /// To the second one.
 pub const GONE_LINK: Link = Link::new((&raw const UNKNOWN.0[1]).cast_mut());
 
-/// Whether `top` is one of [`UNKNOWN`].
+/// Returns whether `top` is one of [`UNKNOWN`].
 pub fn is_unknown(top: Link) -> bool {
     top.frame().addr().wrapping_sub(UNKNOWN_LINK.frame().addr()) < size_of::<Shared>()
 }
 
-/// Whether `top`, which is not that of the activations at a point, may be that of calls which are over: it is
+/// Returns whether `top`, which is not that of the activations at a point, may be that of calls which are over: it is
 /// [`GONE_LINK`], or nothing is known of the stack.
 pub fn is_gone(top: Link) -> bool {
     // SAFETY: this thread's block.
@@ -68,8 +68,8 @@ pub fn followed(top: Link) -> Link {
     followed_from(stack_pointer(), top)
 }
 
-/// Whether the thread runs on the stack in its block, and `top` is a frame there. If not, [`followed`] may yet know
-/// more.
+/// Returns whether the thread runs on the stack in its block, and `top` is a frame there. If not, [`followed`] may yet
+/// know more.
 ///
 /// # Safety
 /// The calling thread's block.
@@ -102,7 +102,8 @@ pub fn relative(id: u64, top: Link, followed: Link) -> Option<u64> {
     (!is_lost(top, followed)).then(|| id.wrapping_sub(unsafe { top.base() }))
 }
 
-/// Whether ids count from a frame of which nothing is known: `link` leads to it, and `followed` is what became of that.
+/// Returns whether ids count from a frame of which nothing is known: `link` leads to it, and `followed` is what became
+/// of that.
 #[inline(always)]
 pub fn is_lost(link: Link, followed: Link) -> bool {
     link.is_relative() && is_unknown(followed)
@@ -165,8 +166,8 @@ impl Links {
         unsafe { Self { low: (*tls()).stack_low, high: (*tls()).stack_high } }
     }
 
-    /// Whether a frame's link leads upwards on the thread's stack, as nearly all do. [`outer`](Self::outer) is then
-    /// where it leads to.
+    /// Returns whether a frame's link leads upwards on the thread's stack, as nearly all do. [`outer`](Self::outer) is
+    /// then where it leads to.
     #[inline(always)]
     pub fn is_plain(self, frame: *mut Frame, prev: Link) -> bool {
         self.low <= frame.addr() && frame < prev.frame() && prev.frame().addr() < self.high
@@ -191,7 +192,7 @@ impl Links {
         }
     }
 
-    /// Whether a frame's id counts from one to which no link leads.
+    /// Returns whether a frame's id counts from one to which no link leads.
     ///
     /// # Safety
     /// The frame can be read.

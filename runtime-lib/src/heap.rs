@@ -326,7 +326,7 @@ struct Record {
     peak_bytes: AtomicU64,
 }
 
-/// Whether no other thread can interfere.
+/// Returns whether no other thread can interfere.
 #[inline(always)]
 fn single() -> bool {
     // SAFETY: glibc writes it before there is a second thread.

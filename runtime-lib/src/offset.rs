@@ -19,7 +19,7 @@ use pcce_system::weak_address;
 #[unsafe(no_mangle)]
 pub static __pcce_main_base: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the executable has a hybrid encoding.
+/// Returns whether the executable has a hybrid encoding.
 #[inline(always)]
 pub fn is_used() -> bool {
     !weak_address!("__pcce_hybrid").is_null()

@@ -27,7 +27,7 @@ impl Own {
         Self { page: 0, image: Image::NONE }
     }
 
-    /// Whether the page of an address can be read.
+    /// Returns whether the page of an address can be read.
     pub fn readable(&mut self, address: usize) -> bool {
         let page = address & !(Self::PAGE - 1);
         if page == 0 {

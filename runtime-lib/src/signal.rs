@@ -23,7 +23,7 @@ const SIGNALS: usize = 65;
 /// The program's handler of a signal.
 struct Handler {
     function: AtomicUsize,
-    /// Whether it was installed with `SA_SIGINFO`.
+    /// True if it was installed with `SA_SIGINFO`.
     takes_info: AtomicBool,
 }
 
@@ -84,7 +84,7 @@ pub fn site() -> *const u8 {
     &raw const __pcce_signal_site
 }
 
-/// Whether a frame with this site is a [`SignalFrame`].
+/// Returns whether a frame with this site is a [`SignalFrame`].
 pub fn is_site(site: *const u8) -> bool {
     core::ptr::eq(site, self::site())
 }
@@ -148,7 +148,7 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
     }
 }
 
-/// Whether the program means a function of its own by this value.
+/// Returns whether the program means a function of its own by this value.
 fn is_function(handler: usize) -> bool {
     handler != libc::SIG_DFL && handler != libc::SIG_IGN && handler != libc::SIG_ERR && handler != address()
 }

@@ -249,7 +249,7 @@ pub struct State {
     pub id: u64,
     /// The innermost pushed frame.
     pub top: Link,
-    /// Whether the id counts from that of a frame.
+    /// True if the id counts from that of a frame.
     relative: bool,
     /// The id counts from that of this frame, of which nothing is known.
     lost: Option<Link>,
@@ -268,12 +268,12 @@ impl State {
         Self { id: id.wrapping_sub(base.unwrap_or(0)), top: followed, relative: top.is_relative(), lost }
     }
 
-    /// Whether the id counts from that of a frame.
+    /// Returns whether the id counts from that of a frame.
     pub fn is_relative(&self) -> bool {
         self.relative
     }
 
-    /// Whether nothing is known of that frame.
+    /// Returns whether nothing is known of that frame.
     pub fn is_lost(&self) -> bool {
         self.lost.is_some()
     }

@@ -103,7 +103,7 @@ pub fn unwound() {
     }
 }
 
-/// Whether this thread, which has ended, was left in the middle of calls that have pushed.
+/// Returns whether this thread, which has ended, was left in the middle of calls that have pushed.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_thread_is_left() -> bool {
     // SAFETY: this thread's block.

@@ -210,7 +210,7 @@ pub unsafe extern "C" fn __pcce_verify_resume(shadow: *mut Shadow) {
     }
 }
 
-/// Whether the report is wanted, and where.
+/// Returns whether the report is wanted, and where.
 fn name_report() {
     let value = output::variable(REPORT_VARIABLE);
     // SAFETY: a text of the environment.
@@ -350,7 +350,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
     }
 }
 
-/// Whether one of the frames is marked that were pushed since the entry of the activation's caller.
+/// Returns whether one of the frames is marked that were pushed since the entry of the activation's caller.
 unsafe fn is_marked(shadow: *const Shadow) -> bool {
     // SAFETY: live records and frames of this thread.
     unsafe { pushed_since((*shadow).prev, (*shadow).top).any(|frame| (*frame).left()) }
@@ -586,8 +586,8 @@ fn entered(function: *const FunctionRecord) {
     }
 }
 
-/// Whether a frame of the chain was pushed by an image of which no function in verify mode was ever entered. The user
-/// is told once.
+/// Returns whether a frame of the chain was pushed by an image of which no function in verify mode was ever entered.
+/// The user is told once.
 ///
 /// # Safety
 /// The chain is this thread's, and can be followed.

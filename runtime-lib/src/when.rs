@@ -65,7 +65,7 @@ static PROFILES: [Profile; 3] = [const {
         ended: AtomicI32::new(0),
     }
 }; 3];
-/// Whether [`ENDS`] have a handler.
+/// True if [`ENDS`] have a handler.
 static HANDLED: AtomicBool = AtomicBool::new(false);
 /// The thread that writes, by its thread pointer; 0 if none does.
 static WRITER: AtomicUsize = AtomicUsize::new(0);

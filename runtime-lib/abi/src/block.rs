@@ -1,9 +1,9 @@
 //! The thread's block, and everything else that emitted code relies on, but for verify mode: the one description that
 //! the pass and the runtime share.
 //!
-//! The pass emits code that reads and writes these structures at the offsets given here; the
-//! runtime accesses them as Rust types. Who changes a field, here or in verify mode's records, changes [`VERSION`],
-//! which is part of a symbol's name that every instrumented object refers to, so that a mixture is a link error.
+//! The pass emits code that reads and writes these structures at the offsets given here; the runtime accesses them as
+//! Rust types. A change of a field, here or in verify mode's records, needs a new [`VERSION`]. It is part of a symbol's
+//! name to which every instrumented object refers, so a mixture is a link error.
 //!
 //! Rule of the calling convention: **a function returns with `id` and `top` as it found them**.
 
@@ -13,7 +13,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::verify::Shadow;
 
-/// Version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
+/// The version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
 pub const VERSION: u32 = 8;
 
 /// Name of the symbol that exists only in a runtime of this version.
@@ -29,15 +29,14 @@ pub const TLS_SYMBOL: &str = "__pcce_tls";
 /// A frame, and how the sub-path that it begins counts its ids: from 0, or from the id in the frame, which the push has
 /// left in the thread's block (the lowest bit of the address says so). Null: nothing is pushed, and ids count from 0.
 ///
-/// A push that leaves the id alone is one store, and so is its pop; but functions of other modules, which tell by the
-/// id whether an open call reached them, must not find it. So only calls inside of an executable with an open node, and
-/// its calls through pointers, push so.
+/// A push that leaves the id alone is one store, and so is its pop. But functions of other modules, which see from the
+/// id whether an open call reached them, must not find such a link. So only calls within an executable that has an open
+/// node, and its calls through pointers, push so.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link(*mut Frame);
 
 impl Link {
-    /// No frame.
     pub const NULL: Self = Self(core::ptr::null_mut());
 
     /// To a frame whose sub-path counts its ids from 0.
@@ -50,22 +49,21 @@ impl Link {
         Self(frame.wrapping_byte_add(layout::RELATIVE as usize))
     }
 
-    /// The frame.
     pub fn frame(self) -> *mut Frame {
         self.0.map_addr(|address| address & !(layout::RELATIVE as usize))
     }
 
-    /// Whether ids count from the id in the frame.
+    /// Returns whether ids count from the id in the frame.
     pub fn is_relative(self) -> bool {
         self.0.addr() & layout::RELATIVE as usize != 0
     }
 
-    /// Whether there is no frame.
+    /// Returns whether there is no frame.
     pub fn is_null(self) -> bool {
         self.0.is_null()
     }
 
-    /// What ids count from.
+    /// The id from which the ids of the sub-path count.
     ///
     /// # Safety
     /// The frame can be read.
@@ -79,8 +77,8 @@ impl Link {
 /// The state of one thread. All zero in a new thread: id 0, nothing pushed.
 #[repr(C, align(64))]
 pub struct Tls {
-    /// The id of the current sub-path (pcce.txt §4), plus what `top` counts from. Emitted code adds to it at call
-    /// sites.
+    /// The id of the current sub-path (pcce.txt §4), plus [`base`](Link::base) of `top`. Emitted code adds to it at
+    /// call sites.
     pub id: u64,
     /// The innermost pushed frame.
     pub top: Link,
@@ -91,15 +89,13 @@ pub struct Tls {
     /// [`LEFT`](layout::LEFT) where the function with which the thread began has left its frame to another one, by a
     /// tail call.
     pub left: u8,
-    /// Verify mode: the same for the function that is the outermost on the shadow stack, as [`Shadow::left`] for
-    /// others.
+    /// Verify mode: as [`Shadow::left`], for the outermost function on the shadow stack.
     pub shadow_left: u8,
     /// How this thread was created; null if instrumented code did not create it.
     pub creation: *mut c_void,
     /// The bounds of the stack on which the thread runs. `stack_high` is 0 before they are looked for, and the largest
     /// number where they cannot be found: then frames are followed wherever they are.
     pub stack_low: usize,
-    /// See `stack_low`.
     pub stack_high: usize,
     /// In programs that record allocations: the site of the call that is being executed, where that is a call of a
     /// function that does not call back and may allocate; else null.
@@ -129,12 +125,11 @@ impl Frame {
         Self { prev, id, marked_site: site, handle: 0 }
     }
 
-    /// The site that pushed.
     pub fn site(&self) -> *const u8 {
         self.marked_site.map_addr(|address| address & ((1 << layout::MARKS_SHIFT) - 1))
     }
 
-    /// Whether the function that was entered has left its activation to another one, by a tail call.
+    /// Returns whether the function that was entered has left its activation to another one, by a tail call.
     pub fn left(&self) -> bool {
         (self.marked_site.addr() >> layout::MARKS_SHIFT) as u8 & layout::LEFT != 0
     }
@@ -183,7 +178,7 @@ impl SiteByte {
     /// How far a place on the stack is below `base`, in words; 0 where one of them is not known (0), or they are on
     /// different stacks.
     pub fn distance(place: usize, base: usize) -> u64 {
-        /// What is further away is on another stack.
+        /// Places further away are on another stack.
         const FURTHEST: usize = 1 << 30;
         let distance = if place == 0 { 0 } else { base.saturating_sub(place) };
         if distance < FURTHEST { (distance / size_of::<u64>()) as u64 } else { 0 }
@@ -196,27 +191,24 @@ pub const HYBRID_SYMBOL: &str = "__pcce_hybrid";
 /// Name of the runtime's word for the canonical frame address of `main`'s activation, which such executables write.
 pub const MAIN_BASE_SYMBOL: &str = "__pcce_main_base";
 
-/// What a module counts, for the profile of calls. The module's constructor gives it to the runtime.
+/// The counters of a module, for the profile of calls. The module's constructor gives them to the runtime.
 #[repr(C)]
 pub struct Counts {
-    /// The runtime's list.
+    /// The next element of the runtime's list.
     pub next: *mut Counts,
-    /// Executions, which emitted code counts: as many as the text has places for.
+    /// Numbers of executions, which emitted code counts: as many as the text has places for.
     pub counters: *mut u64,
-    /// How many.
     pub counter_count: u64,
-    /// Of each call through a pointer, in the order of the text, [`TARGETS`] of the functions called.
+    /// For each call through a pointer, in the order of the text, [`TARGETS`] of the functions called.
     pub targets: *mut TargetCount,
-    /// How many, of all calls.
+    /// The number of targets of all calls.
     pub target_count: u64,
     /// The functions of the module that such calls may reach.
     pub names: *const TargetName,
-    /// How many.
     pub name_count: u64,
     /// The module's part of the profile, with a byte [`COUNT_HERE`] in place of each number, and [`TARGETS_HERE`] in
     /// place of the targets of a call.
     pub text: *const u8,
-    /// Its length.
     pub text_len: u64,
     /// The file for the profile unless the environment names one; ends with a zero byte.
     pub file: *const u8,
@@ -229,19 +221,17 @@ pub const TARGETS_HERE: u8 = 2;
 /// How many targets of a call are counted.
 pub const TARGETS: usize = 4;
 
-/// How often a call through a pointer has reached a function.
+/// The number of times that a call through a pointer has reached a function.
 #[repr(C)]
 pub struct TargetCount {
     /// The function; null in a place that is free.
     pub address: *const u8,
-    /// About how often.
+    /// An estimate.
     pub count: u64,
 }
 
-/// A function and its name.
 #[repr(C)]
 pub struct TargetName {
-    /// The function.
     pub address: *const u8,
     /// Its linkage name as a JSON string, ends with a zero byte.
     pub name: *const u8,
@@ -251,51 +241,35 @@ pub struct TargetName {
 pub mod layout {
     use super::*;
 
-    /// Offset of [`Tls::id`].
     pub const TLS_ID: u64 = offset_of!(Tls, id) as u64;
-    /// Offset of [`Tls::top`].
     pub const TLS_TOP: u64 = offset_of!(Tls, top) as u64;
-    /// Offset of [`Tls::creation`].
     pub const TLS_CREATION: u64 = offset_of!(Tls, creation) as u64;
-    /// Offset of [`Tls::stack_low`].
     pub const TLS_STACK_LOW: u64 = offset_of!(Tls, stack_low) as u64;
-    /// Offset of [`Tls::stack_high`].
     pub const TLS_STACK_HIGH: u64 = offset_of!(Tls, stack_high) as u64;
     /// Offset of the length of the text in a thread's record, to which [`Tls::creation`] points.
     pub const CREATION_LEN: u64 = 48;
     /// Offset of the text there: the tokens of the thread's creation.
     pub const CREATION_TEXT: u64 = 56;
-    /// Size of a thread's record.
     pub const CREATION_SIZE: u64 = 4096;
-    /// Offset of [`Tls::shadow`].
     pub const TLS_SHADOW: u64 = offset_of!(Tls, shadow) as u64;
-    /// Offset of [`Tls::call`].
     pub const TLS_CALL: u64 = offset_of!(Tls, call) as u64;
-    /// Size of [`Tls`].
     pub const TLS_SIZE: u64 = size_of::<Tls>() as u64;
-    /// Alignment of [`Tls`].
     pub const TLS_ALIGN: u32 = align_of::<Tls>() as u32;
-    /// Offset of [`Frame::prev`].
     pub const FRAME_PREV: u64 = offset_of!(Frame, prev) as u64;
-    /// Offset of [`Frame::id`].
     pub const FRAME_ID: u64 = offset_of!(Frame, id) as u64;
-    /// Offset of the site in a [`Frame`].
     pub const FRAME_SITE: u64 = offset_of!(Frame, marked_site) as u64;
-    /// Offset of [`Tls::left`].
     pub const TLS_LEFT: u64 = offset_of!(Tls, left) as u64;
-    /// Where the highest byte of a word begins, in bits. That of an address is 0.
+    /// The bit at which the highest byte of a word begins. This byte of an address is 0.
     pub const MARKS_SHIFT: u32 = 56;
-    /// In the site of a [`Frame`]: the handle is valid.
+    /// A bit in the site of a [`Frame`]: the handle is valid.
     pub const NUMBERED: usize = 1 << 63;
     /// The highest byte of the site of a [`Frame`] whose function has left its activation to another one, by a tail
-    /// call. Emitted code writes it,
-    /// which makes the handle invalid: it was that of another context.
+    /// call. Emitted code writes it, which makes the handle invalid: the handle was that of another context.
     pub const LEFT: u8 = 1 << 6;
     /// Offset of the highest byte of the site in a [`Frame`].
     pub const FRAME_MARKS: u64 = FRAME_SITE + MARKS_SHIFT as u64 / 8;
-    /// In a [`Link`]: ids count from the id in the frame.
+    /// A bit in a [`Link`]: ids count from the id in the frame.
     pub const RELATIVE: u64 = 1;
-    /// Size of [`Frame`].
     pub const FRAME_SIZE: u64 = size_of::<Frame>() as u64;
     /// Offset of the address of a task from a frame whose site [runs](SiteByte::RUNS_TASK) it.
     pub const FRAME_TASK: u64 = FRAME_SIZE;
@@ -304,13 +278,10 @@ pub mod layout {
     /// Offset of the text there: [`SUBMITTED`](crate::token::SUBMITTED) and the tokens of the task's submission; none
     /// if that is not known.
     pub const TASK_TEXT: u64 = 8;
-    /// Size of a task, `struct pcce_task` of the header.
+    /// Size of `struct pcce_task` of the header.
     pub const TASK_SIZE: u64 = 512;
-    /// Offset of [`Shadow::site`].
     pub const SHADOW_SITE: u64 = offset_of!(Shadow, site) as u64;
-    /// Offset of [`Shadow::left`].
     pub const SHADOW_LEFT: u64 = offset_of!(Shadow, left) as u64;
-    /// Size of [`Shadow`].
     pub const SHADOW_SIZE: u64 = size_of::<Shadow>() as u64;
 }
 
@@ -353,24 +324,25 @@ pub mod functions {
     pub const VERIFY_LEAVE: &str = "__pcce_verify_leave";
     /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
-    /// With this the names begin that the runtime has for emitted code.
+    /// The beginning of all names that the runtime has for emitted code.
     pub const OWN: &str = "__pcce_";
-    /// Where `setjmp` and its like lead, with the address of libc's function in `%rax` (`libpcce_libc.a`).
+    /// `setjmp` and its variants in `libpcce_libc.a` jump here, with the address of libc's function in a scratch
+    /// register.
     pub const SETJMP: &str = "__pcce_setjmp";
-    /// The same of `longjmp`.
+    /// The same for `longjmp` and its variants.
     pub const LONGJMP: &str = "__pcce_longjmp";
-    /// What the kernel calls in the place of a signal's handler, and calls that. Contexts leave it out.
+    /// The kernel calls this function in the place of a signal's handler, which it calls. Contexts leave it out.
     pub const SIGNAL_TRAMPOLINE: &str = "__pcce_signal_trampoline";
 
-    /// What the name of a function ends with that pushes, and calls the function of the rest of the name, for who
-    /// enters that one by an open call of another module's. Contexts leave it out.
+    /// The end of the name of a thunk, which pushes, and calls the function that the rest of the name names: an open
+    /// call of another module enters the function through it. Contexts leave it out.
     pub const OPEN_THUNK: &str = ".pcce_open";
 }
 
-/// For `__pcce_context`: the function has no range of numbers.
+/// An argument of `__pcce_context`: the function has no range of numbers.
 pub const NO_RANGE: u64 = 1 << 63;
-/// Library functions, each with the function of the runtime that instrumented code calls in its place, or takes the
-/// address of.
+/// Library functions, each with the function of the runtime that instrumented code calls, or takes the address of, in
+/// its place.
 pub const REPLACED: [(&str, &str); 6] = [
     ("signal", "__pcce_signal"),
     ("bsd_signal", "__pcce_signal"),
@@ -380,7 +352,7 @@ pub const REPLACED: [(&str, &str); 6] = [
     ("sigaction", "__pcce_sigaction"),
 ];
 
-/// The same, in modules that count calls or are checked: these end the program without its destructors.
+/// The same in modules that count calls or are in verify mode: these functions end the program without its destructors.
 pub const REPLACED_ENDS: [(&str, &str); 2] = [("_exit", "__pcce_end"), ("_Exit", "__pcce_end")];
 
 /// Numbers of `pcce_context()` from here on are interned: they mean something only in the

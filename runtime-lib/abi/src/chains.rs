@@ -17,15 +17,15 @@ pub const NODE: usize = 4;
 pub const LEFT: u64 = 1 << 62;
 /// Set in the middle word of keys of places: (first bytes of the build id, how many, address in the image).
 pub const PLACE: u64 = 1 << 61;
-/// Set in names of addresses in code, in keys whose last word tells whether they are program counters.
+/// A bit of names of addresses in code. The last word of such a key says whether the address is a program counter.
 pub const ADDRESS: u64 = 1 << 60;
 /// In keys of places of which no more is known than the address, in place of a build id.
 pub const NO_IMAGE: u64 = 1;
 
-/// Stands for the site in keys of what cannot be followed; the last word tells whether nobody knows where the sub-path
-/// further in starts.
+/// Stands for the site in keys of chains that cannot be followed. The last word says whether the start of the sub-path
+/// further in is unknown.
 pub const UNKNOWN: u64 = 1;
-/// Of the two frames with this site that stand for others: the id of the one for frames of calls that are over.
+/// Two frames with this site stand for others: the one for frames of calls that are over has this id.
 pub const GONE_ID: u64 = 1;
 /// Stands for the site in keys whose last word is a number in a function's range. No address of a site.
 pub const RANGE: u64 = 2;
@@ -36,11 +36,11 @@ pub const POINT: u64 = 4;
 /// Stands for the site in keys whose last word is a [`PointEnd`].
 pub const END: u64 = 5;
 
-/// What names of sites have that are numbers of places. Others are addresses, or 0.
+/// A bit of names of sites that are numbers of places. Other names are addresses, or 0.
 pub const INTERNED: u64 = 1 << 63;
 
-/// What the number of a key stands for. `place` gives the number of the place with a name (0: the program's place 0),
-/// `is_signal` tells the name of signals' frames. None if a place has no number.
+/// The entry for which the number of a key stands. `place` returns the number of the place with a name (0: the
+/// program's place 0), `is_signal` whether a name is that of signals' frames. None if a place has no number.
 pub fn entry(
     &[first, middle, last]: &[u64; 3],
     is_signal: impl FnOnce(u64) -> bool,
@@ -48,7 +48,7 @@ pub fn entry(
 ) -> Option<Entry> {
     if middle & (PLACE | INTERNED) == PLACE {
         let len = (middle ^ PLACE) as u8;
-        // An address that nobody could use would tell where the process has its memory.
+        // Nobody could use such an address, and it would disclose where the process has its memory.
         let known = len > 0 || first != NO_IMAGE;
         let (build_id, address) = if known { (first.to_le_bytes(), last) } else { ([0; 8], 0) };
         return Some(Entry::Place { build_id, len, address });

@@ -3,7 +3,7 @@
 
 use crate::{MAIN_BASE_SYMBOL, REPLACED, SIGNAL_SITE_SYMBOL, TLS_SYMBOL, VERSION_SYMBOL, functions};
 
-/// What every archive defines for the C API, for the start of the program, and for code of the pass.
+/// Symbols that every archive defines for the C API, for the start of the program, and for code of the pass.
 pub const RUNTIME: [&str; 42] = [
     "pcce_context",
     "pcce_numbers",
@@ -53,7 +53,7 @@ pub const RUNTIME: [&str; 42] = [
     REPLACED[5].1,
 ];
 
-/// What `libpcce_verify.a` has beside that: verify mode, and counts of calls.
+/// Further symbols of `libpcce_verify.a`: verify mode, and counts of calls.
 pub const VERIFY: [&str; 8] = [
     functions::VERIFY_ENTER,
     functions::VERIFY_RETURN,
@@ -65,7 +65,7 @@ pub const VERIFY: [&str; 8] = [
     crate::REPLACED_ENDS[0].1,
 ];
 
-/// What the tracer defines (`libpcce_trace.a`), for programs and shared libraries.
+/// Symbols that the tracer (`libpcce_trace.a`) defines for programs and shared libraries.
 pub const TRACE: [&str; 15] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::functions::FLUSH,
@@ -85,7 +85,8 @@ pub const TRACE: [&str; 15] = [
     "__pcce_trace_loaded",
 ];
 
-/// What it defines for the image that it is in: hidden, so that linkers would have nothing to export.
+/// Symbols that the tracer defines for the image that it is in. They are hidden, so that linkers have nothing to
+/// export.
 pub const TRACE_WITHIN: [&str; 13] = [
     crate::trace::functions::ENTER,
     // For the runtime.
@@ -103,7 +104,7 @@ pub const TRACE_WITHIN: [&str; 13] = [
     "__pcce_trace_unwound",
 ];
 
-/// What `libpcce_libc.a` defines in libc's place, and where each leads.
+/// Functions that `libpcce_libc.a` defines in libc's place, each with the function of the runtime to which it leads.
 pub const INTERPOSED: [(&str, &str); 15] = [
     ("setjmp", functions::SETJMP),
     ("_setjmp", functions::SETJMP),
@@ -122,11 +123,11 @@ pub const INTERPOSED: [(&str, &str); 15] = [
     CREATES[1],
 ];
 
-/// Of these, those that static programs have, too. Libc's own function of the name is `__NAME` there.
+/// The functions among these that static programs have, too. Libc's own function of the name is `__NAME` there.
 pub const CREATES: [(&str, &str); 2] =
     [("pthread_create", "__pcce_other_pthread_create"), ("thrd_create", "__pcce_other_thrd_create")];
 
-/// What the heap profiler defines in libc's place, and the name that each has until the archive is made.
+/// Functions that the heap profiler defines in libc's place, each with the name that it has until the archive is made.
 pub const ALLOCATION: [(&str, &str); 13] = [
     ("malloc", "__pcce_malloc"),
     ("calloc", "__pcce_calloc"),

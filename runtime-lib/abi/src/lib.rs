@@ -1,4 +1,4 @@
-//! What the pass, the runtime library and the decoder share, each fact once:
+//! The facts that the pass, the runtime library and the decoder share, each once:
 //!
 //! - the thread's block, pushed frames, the names of functions: what emitted code relies on (`block`);
 //! - verify mode's records (`verify`), and what they are made of ([`tables`]);
@@ -10,7 +10,7 @@
 //! - [`machine`]: instruction sets;
 //! - [`unwind`]: the walk over the stack of an interrupted point, in this process or in a core file.
 //!
-//! Nothing here allocates but what makes tables, and nothing but that and the walk has code of any size.
+//! Only the code that makes tables allocates.
 
 #![no_std]
 

@@ -12,7 +12,7 @@ pub const MAGIC: [u8; 8] = *b"PCCEnums";
 pub const VERSION: u32 = 1;
 /// Bytes of a file's head. Behind it, records begin.
 pub const HEAD: u64 = 4096;
-/// Where the head has how many numbers were given (8 bytes), by all processes that have used the file.
+/// Offset in the head of the count of numbers (8 bytes) that all processes have given that have used the file.
 pub const GIVEN: u64 = 64;
 /// Bytes of a record.
 pub const RECORD: u64 = 24;
@@ -29,14 +29,14 @@ pub fn head() -> [u8; 16] {
     head
 }
 
-/// Where the record of a number is. Numbers begin with 1.
+/// The offset of the record of a number. Numbers begin with 1.
 #[must_use]
 pub const fn offset(number: u64) -> u64 {
     HEAD + (number - 1) * RECORD
 }
 
-/// What a number stands for. `outer` is the number of the chain outwards, or, where there is no chain, that of the
-/// place 0 in the program of the process.
+/// The meaning of a number. `outer` is the number of the chain outwards. Where there is no chain, it is the number of
+/// the place 0 in the program of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
     /// An address in an image.
@@ -56,7 +56,7 @@ pub enum Entry {
         place: u64,
         /// The id of the sub-path.
         id: u64,
-        /// Whether the function that was entered has left its activation to another one.
+        /// True if the function that was entered has left its activation to another one.
         left: bool,
     },
     /// A stack offset of the frame or capture `outer`, in words.
@@ -73,11 +73,11 @@ pub enum Entry {
         /// The number in the range.
         number: u64,
     },
-    /// What could not be followed. Chains begin with it.
+    /// A chain that could not be followed goes no further.
     Unknown {
         /// The program.
         outer: u64,
-        /// Whether nobody knows where the sub-path further in starts.
+        /// True if the start of the sub-path further in is unknown.
         start_missing: bool,
     },
     /// A frame that was pushed for a signal's handler. The addresses of the interrupted point follow further in.
@@ -100,7 +100,7 @@ pub enum Entry {
         outer: u64,
         /// The address.
         place: u64,
-        /// Whether it is a program counter, and not a return address.
+        /// True if the address is a program counter, and not a return address.
         exact: bool,
     },
     /// The end of such a point.
@@ -163,9 +163,8 @@ impl PointEnd {
 /// A record: what a number stands for, and whether the process has a hybrid encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// What it stands for.
     pub entry: Entry,
-    /// Whether stack offsets tell contexts of the program apart.
+    /// True if stack offsets tell contexts of the program apart.
     pub hybrid: bool,
 }
 
@@ -182,13 +181,13 @@ pub enum NoRecord {
 
 /// Bits of a number.
 const BITS: u32 = END.ilog2();
-/// Of the two numbers in a record, the second one has as many bits in the second word.
+/// The number of bits that the second of a record's two numbers has in the second word.
 const LOW: u32 = 64 - BITS;
 const KIND: u32 = BITS - LOW;
 const CHECK: u32 = KIND + 8;
 const HYBRID: u8 = 1 << 7;
 
-/// What the record is with these words, but for the check, at this place.
+/// The check of a record with these words, at the place of this number.
 const fn check(number: u64, words: [u64; 3]) -> u64 {
     let mut hash = (words[0] ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 32 ^ words[1]).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -263,9 +262,9 @@ impl Record {
 /// A number of `pcce_context()` from [`INTERNED`](crate::INTERNED) on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interned {
-    /// That of a context.
+    /// The number of a context.
     Context(u64),
-    /// That of a chain, which is not 0, and one in the range of a function.
+    /// The number of a chain, which is not 0, and a number in the range of a function.
     Pair(u64, u64),
 }
 
@@ -286,7 +285,7 @@ pub fn pair(chain: u64, number: u64) -> Option<u64> {
 }
 
 impl Interned {
-    /// What a number says; None if the process has not given it.
+    /// Reads a number. None if the process has not given it.
     #[must_use]
     pub fn read(number: u64) -> Option<Self> {
         if number & crate::INTERNED == 0 {
@@ -357,7 +356,7 @@ mod tests {
                 other[bit / 64] ^= 1 << (bit % 64);
                 assert_eq!(Record::read(9, other), Err(NoRecord::Damaged), "{entry:?} {bit}");
             }
-            // What is written in this order, may be there in part.
+            // The words are written in this order: only the first ones may be there.
             assert!(Record::read(9, [words[0], words[1], 0]).is_err());
             assert!(Record::read(9, [words[0], 0, 0]).is_err());
         }
@@ -378,7 +377,7 @@ mod tests {
                 assert_eq!(Interned::read(pair), Some(Interned::Pair(chain, number)));
             }
         }
-        // What programs have, and what no longer fits.
+        // Numbers that programs have, and numbers that no longer fit.
         for (chain, number, fits) in [
             (1, 1, true),
             (4000, 1 << 43, true),

@@ -1,8 +1,8 @@
-//! What verify mode's tables are made of: those of a module, which the pass makes as constants, and those of a whole
+//! Makes verify mode's tables: the tables of a module, which the pass makes as constants, and the tables of a whole
 //! program, which the step at the link writes as an object.
 //!
-//! A table is a row of words ([`Table`]). What words point to is named by what it is ([`Place`]); who knows the
-//! addresses makes distances of them.
+//! A table is a row of words ([`Table`]). Words that are distances name their target ([`Place`]); the caller, which
+//! knows the addresses, computes the distances.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,15 +19,13 @@ pub const WORD: usize = size_of::<u64>();
 pub struct Function {
     /// The linkage name; empty for the open node.
     pub name: String,
-    /// Whether it has the dummy in-edge: id 0 is its root. The open node has it.
+    /// True if the function has the dummy in-edge: id 0 is its root. The open node has it.
     pub entry: bool,
-    /// Whether open calls may reach it.
     pub reached: bool,
     /// Its offset ([`FunctionRecord::offset`]).
     pub offset: u64,
-    /// Whether it is silent.
     pub silent: bool,
-    /// Whether its ids stand for several contexts (hybrid encoding).
+    /// True if ids of the function stand for several contexts (hybrid encoding).
     pub shared: bool,
     /// The site of its own entry, where it pushes there.
     pub entry_site: Option<u64>,
@@ -42,7 +40,7 @@ pub struct Function {
 pub struct Edge {
     /// The addition value ([`InEdge::start`]).
     pub start: u64,
-    /// What the call adds to the id ([`InEdge::constant`]).
+    /// The number that the call adds to the id ([`InEdge::constant`]).
     pub constant: u64,
     /// The index of the caller.
     pub caller: usize,
@@ -54,7 +52,7 @@ pub struct Edge {
     pub callee: Option<usize>,
 }
 
-/// What the tables are made of.
+/// The encoding of a program, as tables need it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     functions: Vec<Function>,
@@ -79,7 +77,7 @@ pub enum Table {
     Groups,
 }
 
-/// What a word of a table holds.
+/// A word of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// A number.
@@ -120,12 +118,7 @@ pub enum Error {
     /// The name of a function has a zero in it.
     Name(String),
     /// Not as many records as functions.
-    Records {
-        /// So many addresses were given.
-        given: usize,
-        /// So many functions there are.
-        needed: usize,
-    },
+    Records { given: usize, needed: usize },
     /// An address that is not a multiple of 8.
     Unaligned(u64),
 }
@@ -151,8 +144,9 @@ impl fmt::Display for Error {
 impl core::error::Error for Error {}
 
 impl Program {
-    /// Of functions, among them the open node with the index `open`, if there is one. `starts`: the direct calls that
-    /// push, each with its site and the index of the function called; none without an open node.
+    /// Makes the encoding of functions, among them the open node with the index `open`, if there is one. `starts` are
+    /// the direct calls that push, each with its site and the index of the function called. Without an open node there
+    /// are none.
     ///
     /// # Errors
     /// [`Error::NoFunction`], [`Error::SameSite`] or [`Error::Name`].
@@ -272,9 +266,9 @@ fn in_edge(edge: &Edge) -> [Word; size_of::<InEdge>() / WORD] {
 /// The tables of a linked program. Its sites are numbered by their addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linked {
-    /// What is at the base: all but the records.
+    /// The bytes at the base: everything but the records.
     pub bytes: Vec<u8>,
-    /// Of each function, what is at its record's address.
+    /// The record of each function.
     pub records: Vec<[u8; size_of::<FunctionRecord>()]>,
 }
 

@@ -1,4 +1,4 @@
-//! Constants of the tokens' format (`docs/formats.md`), for who writes tokens and who reads them.
+//! Constants of the tokens' format (`docs/formats.md`), for writers and readers.
 
 /// First characters of each token, before the digit of its version and a full stop.
 pub const PREFIX: &str = "pcce";
@@ -15,8 +15,8 @@ pub const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrst
 /// Bytes of an ELF build id that a token carries, at most.
 pub const BUILD_ID_LEN: usize = 8;
 
-/// Where several tokens are joined by `+`: in front of a token of the context in which a task was submitted. Others are
-/// of contexts in which threads were created.
+/// Precedes, where several tokens are joined by `+`, the token of the context in which a task was submitted. Other
+/// tokens are of contexts in which threads were created.
 pub const SUBMITTED: u8 = b'@';
 
 /// Flags, in the first byte.
@@ -31,26 +31,27 @@ pub mod flag {
     pub const POINT: u8 = 8;
     /// The state of the point is not the thread's present one.
     pub const OTHER_STATE: u8 = 16;
-    /// Where the outermost sub-path starts is not known, since the frame that tells is missing.
+    /// The start of the outermost sub-path is unknown, since its frame is missing.
     pub const START_MISSING: u8 = 32;
     /// The function that the thread began with has left its activation to another one, by a tail call.
     pub const LEFT: u8 = 64;
-    /// The process has another runtime: calls of images that tell that one are missing.
+    /// The process has another runtime: calls of images that use that one are missing.
     pub const OTHER_RUNTIME: u8 = 128;
 }
 
-/// In the site of a frame: the function that was entered has left its activation to another one. No image is so large.
+/// A bit in the site of a frame: the function that was entered has left its activation to another one. No image is so
+/// large that sites need the bit.
 pub const SITE_LEFT: u64 = 1 << 48;
 
-/// From version 2 on: what a frame is, in the two lowest bits of its head.
+/// The kind of a frame, in the two lowest bits of its head, from version 2 on.
 pub mod kind {
-    /// The same frame, several times; their number follows.
+    /// Several equal frames; their number follows.
     pub const REPEATED: u64 = 1;
     /// Pushed for a signal's handler.
     pub const SIGNAL: u64 = 2;
 }
 
-/// Ids are signed, and small on either side of 0; so are distances of addresses.
+/// Encodes ids and distances of addresses, which are signed and small on either side of 0.
 #[must_use]
 pub const fn zigzag(id: u64) -> u64 {
     id << 1 ^ ((id as i64) >> 63) as u64

@@ -1,8 +1,8 @@
 //! Traces of calls: what emitted code, the tracer and the reader of traces share.
 //!
-//! A thread writes a *stream* of bits. Emitted code appends a few bits where the reader could not tell which event of a
-//! function comes next (after casper.txt §3; the difference is that a symbol tells alternatives at one place apart, not
-//! all call sites of the program), and after calls whose callee is not known. Everything else is a *special word*.
+//! A thread writes a *stream* of bits. Emitted code appends a few bits where the reader could not know which event of a
+//! function comes next, and after calls whose callee is not known (after casper.txt §3; but a symbol distinguishes the
+//! alternatives at one place, not all call sites of the program). Everything else is a *special word*.
 //!
 //! | word | meaning |
 //! |---|---|
@@ -10,8 +10,9 @@
 //! | from 2⁵³ on | bits of the stream: those below the leading one, the first one highest |
 //! | other | special: bits 48 to 52 say what it is ([`Special`]), those below are its payload |
 //!
-//! Where bits were pending, [`Special::Short`] stands in front of a special word: so each is at an exact place in the
-//! stream of bits. The words that follow a special word are written before it: it is there with them, or not at all.
+//! [`Special::Short`] stands in front of a special word where bits were pending, so each special word has an exact
+//! place in the stream of bits. The words that follow a special word are written before it, so it is there with them,
+//! or not at all.
 
 use core::mem::offset_of;
 
@@ -23,10 +24,10 @@ pub const TLS_SYMBOL: &str = "__pcce_trace";
 /// Words from here on are bits. Pending bits, with their leading one, may be written as such a word when they are this
 /// or more.
 pub const FULL: u64 = 1 << 53;
-/// Pending bits, with their leading one, are always less. Emitted code calls [`functions::FLUSH`] when one bit more
-/// makes them this much, and in front of more bits if they might.
+/// Pending bits, with their leading one, are always less than this. Emitted code calls [`functions::FLUSH`] when one
+/// bit more makes them this much, and in front of several bits if they might.
 pub const MOST: u64 = 1 << 63;
-/// How many bits emitted code appends at once: they fit where the highest byte is 0.
+/// The most bits that emitted code appends at once: they fit where the highest byte is 0.
 pub const MOST_BITS: u32 = 7;
 
 /// A thread's block.
@@ -34,44 +35,41 @@ pub const MOST_BITS: u32 = 7;
 pub struct Block {
     /// Pending bits, below a leading one: 1 in a new thread. Below [`MOST`] except between an append and the flush.
     pub pending: u64,
-    /// Where the next word goes. In a new thread this and `end` are null.
+    /// The place of the next word. In a new thread this and `end` are null.
     pub next: *mut u64,
     /// When `next` is here, or behind it, a full word needs another chunk.
     pub end: *mut u64,
-    /// Functions that were entered from outside, by [`cache_index`]. In a new thread it is one that stays empty.
+    /// Functions that were entered from outside, by [`cache_index`]. The cache of a new thread stays empty.
     pub cache: *mut usize,
-    /// Verify mode: how many events there were.
+    /// Verify mode: the number of events.
     pub events: u64,
-    /// Verify mode: their hash ([`hash`]).
+    /// Verify mode: the hash of the events ([`hash`]).
     pub hash: u64,
-    /// How many activations have called a function that may return twice.
+    /// The number of activations that have called a function that may return several times.
     pub jumps: u64,
     /// The tracer's own.
     pub stream: *mut core::ffi::c_void,
 }
 
-/// Offset of [`Block::pending`].
 pub const PENDING: u64 = offset_of!(Block, pending) as u64;
-/// Size of [`Block`].
 pub const SIZE: u64 = size_of::<Block>() as u64;
-/// Alignment of [`Block`].
 pub const ALIGN: u32 = align_of::<Block>() as u32;
 
 /// Number of places in [`Block::cache`]. It is all zero where a chunk begins.
 pub const CACHE: usize = 256;
 /// The bits for a function that is entered again, and is the one that was expected ([`Order`]): two ones.
 pub const EXPECTED_BITS: u32 = 2;
-/// The bits for another function in the cache: a one, a zero, and its place. So many have room behind less than
-/// [`FULL`].
+/// The bits for another function in the cache: a one, a zero, and its place. There is room for them behind pending bits
+/// below [`FULL`].
 pub const CACHED_BITS: u32 = 10;
 
 /// Which functions of the cache have followed which: all zero where a chunk begins, and behind each special word.
 ///
-/// An interrupting handler may leave the thread where it has told only a part of an entry; then a special word comes.
+/// A handler may leave the thread in the middle of an entry, behind a part of its bits; then a special word comes.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Order {
-    /// By the place of a function, that of the one which came next when it was the last one.
+    /// By the place of a function, the place of the function that came next when it was the last one.
     next: [u8; CACHE],
     /// The place of the last one.
     last: u8,
@@ -111,18 +109,18 @@ impl Default for Order {
 /// The place of a function in the cache, by the address at which it was entered.
 #[must_use]
 pub const fn cache_index(function: usize) -> usize {
-    // What `functions::ENTER` finds is the address behind its call.
+    // `functions::ENTER` finds the address behind its call.
     ((function + ENTRY_LEN as usize) >> 4) % CACHE
 }
 
-/// What a special word says. Its payload is in bits 0 to 47; further words follow as said here.
+/// The kinds of special words. The payload is in bits 0 to 47; further words follow as said here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Special {
     /// The next word holds bits that were pending: those below its leading one, which may be few.
     Short = 1,
-    /// Somebody unknown, or through a pointer, has entered the function at the address of the payload. It goes into the
-    /// cache, in the place of what was there.
+    /// Unknown code, or a call through a pointer, has entered the function at the address of the payload. The function
+    /// goes into the cache, in the place of another one.
     Entered = 2,
     /// By unwinding, control has come to a landing pad. Payload: its node; next word: address of its function.
     Landed = 3,
@@ -146,18 +144,18 @@ pub enum Special {
     /// [`functions::ENTER`]. Then the token, in words of 8 bytes, the last one filled with zeros. A chunk that begins
     /// without this can be read only behind the one before it.
     Context = 9,
-    /// Libraries were loaded since the stream has last told of an address. Payload: how often that has happened in the
-    /// process ([`Chunk::loads`]): addresses behind this are those of images of now.
+    /// Libraries were loaded since the last address in the stream. Payload: how often that has happened in the process
+    /// ([`Chunk::loads`]). Addresses behind this word are those of present images.
     Loaded = 10,
-    /// `setjmp` was called. Payload: how far the stack pointer of its caller is below where the stream has begun. That
-    /// it returns again is told by [`Special::Again`] where its caller is emitted code.
+    /// `setjmp` was called. Payload: the distance of its caller's stack pointer below the place where the stream has
+    /// begun. Where the caller is emitted code, [`Special::Again`] says that `setjmp` returns again.
     Kept = 11,
     /// `longjmp` goes there, with the same payload.
     Jumped = 12,
-    /// The thread leaves its stack for another one. Payload: the node of the call in which it does; next words: address
-    /// of its function, and the number of the stack in this stream, from 1; each 0 if nobody knows. What comes on the
-    /// other stack begins with [`Special::Entered`] or [`Special::Back`]: bits in front of that are of code that was
-    /// there already.
+    /// The thread leaves its stack for another one. Payload: the node of the call in which it does so; next words: the
+    /// address of the node's function, and the number of the stack in this stream, from 1; each is 0 if it is unknown.
+    /// Events on the other stack begin with [`Special::Entered`] or [`Special::Back`]: bits in front of that are of
+    /// code that was active there already.
     Left = 13,
     /// It comes back to the stack with this number, where the call of this node has not returned yet, or is one that
     /// calls nothing back and has. Payload and next words as there.
@@ -191,7 +189,7 @@ pub enum Gap {
     /// and what follows behind that has not. The stack is known.
     Interrupted = 5,
     /// The thread was ended in the middle, by `pthread_exit` or a cancellation: none of its activations is there any
-    /// more. Of what follows without a word in front of this, nobody knows how much has happened.
+    /// more. Where no word is in front of this one, the number of events between is unknown.
     Unwound = 6,
 }
 
@@ -206,19 +204,19 @@ pub const fn special(kind: Special, payload: u64) -> u64 {
 
 /// Functions of the tracer that emitted code calls.
 pub mod functions {
-    /// Writes the pending bits, and keeps all registers but `%r11` and the flags: emitted code calls it where nothing
-    /// else is called.
+    /// Writes the pending bits, and keeps all registers but a scratch register and the flags: emitted code calls it
+    /// where nothing else is called.
     pub const FLUSH: &str = "__pcce_trace_flush";
     /// The first instruction of functions that may be entered from outside or through a pointer calls it; calls by name
     /// enter behind it ([`super::ENTRY_LEN`]). It finds the function by its return address, and keeps all registers but
-    /// `%r11` and the flags.
+    /// a scratch register and the flags.
     pub const ENTER: &str = "__pcce_trace_enter";
-    /// The same for shared libraries: in each the wrapper links an [`ENTER`] of its own, which goes on here.
+    /// The same for shared libraries: the wrapper links an [`ENTER`] into each, which jumps here.
     pub const ENTER_LIBRARY: &str = "__pcce_trace_enter_library";
     /// `(const void *function, uint32_t node)`: at a landing pad. This and [`RETURNED`] find where they were called.
     pub const LANDED: &str = "__pcce_trace_landed";
-    /// `(uint64_t *number, const void *function, uint32_t node)`: behind a call that may return twice. `number` is the
-    /// activation's for this call, 0 before the first such return.
+    /// `(uint64_t *number, const void *function, uint32_t node)`: behind a call that may return several times. `number`
+    /// is the activation's for this call, 0 before the first such return.
     pub const RETURNED: &str = "__pcce_trace_returned";
     /// `(uint64_t event)`, verify mode: an event comes. LLVM's `preserve_most`.
     pub const EVENT: &str = "__pcce_trace_event";
@@ -231,9 +229,10 @@ pub mod functions {
     /// `(uint64_t *number, const void *function, uint32_t node)`: the thread switches to another stack in the call that
     /// follows. `number` is the activation's; function and node as for [`LANDED`], or null and 0.
     pub const SWITCH: &str = "__pcce_trace_switch";
-    /// The same, where it may do so before [`BACK`] is called.
+    /// The same, where the thread may do so before [`BACK`] is called.
     pub const SAVE: &str = "__pcce_trace_save";
-    /// The same, behind such calls: it has come back. In front of the bit that says that a call has returned.
+    /// The same, behind such calls: the thread has come back. Called in front of the bit that says that a call has
+    /// returned.
     pub const BACK: &str = "__pcce_trace_back";
 }
 
@@ -259,18 +258,18 @@ pub const VERSION: u32 = 1;
 /// Bytes of a file's head: [`MAGIC`], [`VERSION`] (4), zeros (4), then the words [`USED`], [`STREAMS`], [`SYNCED`] and
 /// [`RING`].
 pub const HEAD: u64 = 4096;
-/// Where the head has how many bytes of the file are taken, its head among them (8 bytes). Processes that share the
-/// file add to it.
+/// Offset in the head of the number of bytes of the file that are taken, with the head (8 bytes). Processes that share
+/// the file add to it.
 pub const USED: u64 = 16;
-/// Where the head has how many streams there are (8 bytes).
+/// Offset in the head of the number of streams (8 bytes).
 pub const STREAMS: u64 = 24;
-/// Where the head has which process has come last to where it may become another program: its number, and in the upper
-/// half when that was, `CLOCK_MONOTONIC` in seconds (8 bytes).
+/// Offset in the head of the process that was the last one to come to a point where it may become another program: its
+/// number, and in the upper half the time, `CLOCK_MONOTONIC` in seconds (8 bytes).
 pub const SYNCED: u64 = 32;
-/// For so many seconds the file is in use by a process that has come there.
+/// The file is in use by such a process for so many seconds.
 pub const SYNCED_FOR: u64 = 10;
-/// Where the head has how many bytes of each stream a process keeps that writes over its oldest chunks; 0: none does so
-/// (8 bytes). A process says so before its first chunk.
+/// Offset in the head of the number of bytes of each stream that a process keeps which writes over its oldest chunks;
+/// 0: none does so (8 bytes). The process writes it before its first chunk.
 pub const RING: u64 = 40;
 /// Chunks begin at multiples of this, and are multiples of it long, in bytes.
 pub const UNIT: u64 = 1 << 16;
@@ -293,22 +292,22 @@ pub struct Chunk {
     pub process: u32,
     /// The thread.
     pub thread: u32,
-    /// 0: the thread itself; else a stream of signal handlers, that interrupt the stream of the level below.
+    /// 0: the thread itself; else a stream of signal handlers, which interrupt the stream of the level below.
     pub level: u32,
     /// The number of the stream in the file, from 1.
     pub stream: u64,
     /// The number of the chunk in its stream, from 0.
     pub sequence: u64,
-    /// The stream that was forked, interrupted, or has created the thread; 0 if nobody knows.
+    /// The stream that was forked, interrupted, or has created the thread; 0 if it is unknown.
     pub parent: u64,
-    /// Where in the parent ([`position`]): in a call of `fork`, the interrupted point, or the call that made the
+    /// The place in the parent ([`position`]): a call of `fork`, the interrupted point, or the call that created the
     /// thread.
     pub parent_position: u64,
     /// `CLOCK_MONOTONIC` at the beginning, in nanoseconds.
     pub clock: u64,
-    /// How it begins: [`BEGIN_ROOT`] and so on.
+    /// How the stream begins: [`BEGIN_ROOT`] and so on.
     pub begin: u32,
-    /// How it ends: [`OPEN`] and so on.
+    /// How the chunk ends: [`OPEN`] and so on.
     pub end: u32,
     /// Words in it, where it does not end [`OPEN`].
     pub words: u64,
@@ -317,8 +316,8 @@ pub struct Chunk {
     pub events: u64,
     /// Verify mode: their hash.
     pub hash: u64,
-    /// Checksum of how it ends, and of its words ([`end_checksum`]), where it does not end [`OPEN`]. Of an image: of
-    /// that, and the path.
+    /// In a stream's chunk that does not end [`OPEN`], the checksum of its end and its words ([`end_checksum`]). In an
+    /// image's chunk, the checksum of the [`Image`] and the path.
     pub checksum: u64,
     /// `CLOCK_MONOTONIC` where it was said how it ends, in nanoseconds.
     pub closed: u64,
@@ -363,8 +362,8 @@ const _: () = assert!(CHUNK_HEAD == 136);
 pub const KIND_STREAM: u32 = 1;
 /// A chunk that describes an image.
 pub const KIND_IMAGE: u32 = 2;
-/// A chunk of a part of a run ([`parts`]), which tells of all chunks of a stream, also of those that the part leaves
-/// out. Its head is that of the first of them, as far as it is not of its own.
+/// A chunk of a part of a run ([`parts`]), which describes all chunks of a stream, also those that the part leaves out.
+/// Its head is a copy of the head of the stream's first chunk, but for the fields that describe the chunk itself.
 pub const KIND_PART: u32 = 3;
 
 /// The stream begins with code that is not known, which has not called anything yet: a thread's beginning. Also chunks
@@ -401,7 +400,7 @@ pub struct Last {
 }
 
 impl Last {
-    /// That of a chunk of this stream and sequence.
+    /// Makes the record of a chunk.
     #[must_use]
     pub fn new((stream, sequence): (u64, u64), words: u64, pending: u64) -> Self {
         Self { words, pending, check: checksum(&[stream, sequence, words, pending]) }
@@ -418,22 +417,20 @@ impl Last {
     }
 }
 
-/// Bytes of [`Last`].
 pub const LAST: u64 = size_of::<Last>() as u64;
 
-/// The checksum of words.
 #[must_use]
 pub fn checksum(words: &[u64]) -> u64 {
     checksum_on(CHUNK, words)
 }
 
-/// That of further words, behind those with this one.
+/// Continues a checksum with further words.
 #[must_use]
 pub fn checksum_on(sum: u64, words: &[u64]) -> u64 {
     words.iter().fold(sum, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23))
 }
 
-/// The same for bytes, filled up with zeros.
+/// Continues a checksum with bytes, filled up with zeros.
 #[must_use]
 pub fn checksum_of_bytes(sum: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(sum, |sum, chunk| {
@@ -446,11 +443,11 @@ pub fn checksum_of_bytes(sum: u64, bytes: &[u8]) -> u64 {
 /// An image of the process, in a chunk of its own.
 #[repr(C)]
 pub struct Image {
-    /// Where its lowest byte is.
+    /// The address of its lowest byte.
     pub low: u64,
-    /// Behind its highest byte.
+    /// The address behind its highest byte.
     pub high: u64,
-    /// What its addresses are more than those in its file.
+    /// The difference between its addresses and those in its file.
     pub bias: u64,
     /// Length of the build id in bytes, 0 if it has none.
     pub build_id_len: u32,

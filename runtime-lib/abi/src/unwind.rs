@@ -21,13 +21,13 @@ use gimli::{
 use self::expression::evaluate;
 pub use self::registers::Registers;
 
-/// More addresses than this are not recorded.
+/// The most addresses that are recorded.
 pub const MAX_ADDRESSES: usize = 64;
-/// Behind so many, return addresses that were recorded since the last signal are left out: so recursion of any depth
-/// leads to the function that began it. Where the id counts no two are equal: a sub-path goes through each call site
-/// once, but for those of functions that do nothing to the id.
+/// Behind so many addresses, return addresses that were recorded since the last signal are left out, so that recursion
+/// of any depth leads to the function that began it. Where the id counts, no two are equal: a sub-path goes through
+/// each call site once, except for call sites of functions that do nothing to the id.
 const SURELY: usize = 32;
-/// More activations than this are not walked: some seconds.
+/// The most activations that are walked, which takes some seconds.
 pub const MAX_ACTIVATIONS: usize = 1 << 22;
 
 /// What the walk needs to know of a machine. Registers have the numbers that the unwind tables give them.
@@ -85,22 +85,22 @@ pub trait Process<'p> {
     fn word(&mut self, address: usize) -> Option<u64>;
     /// The image that holds an address; None if there is none.
     fn image(&mut self, address: usize) -> Option<Tables<'p>>;
-    /// Whether an entry of the unwind tables with so many bytes may be read.
+    /// Returns whether an entry of the unwind tables with so many bytes may be read.
     fn allows(&mut self, _bytes: usize) -> bool {
         true
     }
 }
 
-/// What unwinding needs of an image.
+/// The unwind tables of an image.
 #[derive(Clone, Copy)]
 pub struct Tables<'p> {
-    /// Where the image is loaded.
+    /// The address where the image is loaded.
     pub start: usize,
-    /// Its bytes from there on.
+    /// The image's bytes from there on.
     pub image: &'p [u8],
-    /// Where the section `.eh_frame_hdr`, the index of the unwind tables, is loaded.
+    /// The address where the section `.eh_frame_hdr`, the index of the unwind tables, is loaded.
     pub index_start: usize,
-    /// Its bytes; none without unwind tables.
+    /// The index's bytes; none without unwind tables.
     pub index: &'p [u8],
 }
 
@@ -129,8 +129,8 @@ pub struct Interruption {
     left_out: (usize, usize),
     /// Why there are no more.
     pub end: End,
-    /// Whether the chain of frames is not that of the activations here: it was left behind by `longjmp` or an exception
-    /// that is on its way, or the stack is another one.
+    /// True if the chain of frames is not that of the activations here: `longjmp` or an exception that is being
+    /// delivered has left it behind, or the stack is another one.
     pub detached: bool,
 }
 
@@ -153,8 +153,8 @@ impl Interruption {
         self.frames[..self.len].iter().copied()
     }
 
-    /// Whether the addresses alone tell the whole context, since there are all of them, and the chain of frames tells
-    /// nothing of it: it is that of activations that are gone, or of another stack.
+    /// Returns whether the addresses are the whole context: all of them are there, and the chain of frames is that of
+    /// activations that are gone, or of another stack.
     pub fn is_whole(&self) -> bool {
         self.detached && self.end == End::Outermost
     }
@@ -308,7 +308,7 @@ struct Step<M: Unwind> {
     signal: bool,
 }
 
-/// What gimli works with: large, so it is one for all steps of a walk.
+/// gimli's working memory: large, so all steps of a walk share one.
 type Context<M> = UnwindContext<usize, M>;
 
 /// From an activation to its caller. `depth`: so many activations are further in, since the program counter was that of
@@ -325,8 +325,8 @@ fn step<'p, M: Unwind, P: Process<'p>>(
     // A return address may be the first one behind a function that does not return.
     let lookup = if exact { pc } else { pc.checked_sub(1)? };
     let Some(Tables { start: loaded, image, index_start, index }) = process.image(lookup) else {
-        // A call through a wild pointer has executed nothing. Where code that is in no file, as compilers at run time
-        // make it, keeps its return address, nobody knows.
+        // A call through a wild pointer has executed nothing. Code that is in no file, as compilers at run time make
+        // it, may keep its return address anywhere.
         return if exact && registers.is_astray {
             M::caller_at_entry(registers, process).map(called)
         } else {

@@ -49,14 +49,13 @@ impl<T> Relative<T> {
 pub struct Shadow {
     /// The activation that called this one, as far as instrumented code goes.
     pub prev: *mut Shadow,
-    /// The function.
     pub function: *const FunctionRecord,
     /// The call site that is being executed; written before every call.
     pub site: *const u8,
     /// Not 0 if a function called there has left its activation to another one, by a tail call: 1 until that begins,
     /// then 2.
     pub left: u64,
-    /// The same of the caller's, when this activation began. 1: this is the other one.
+    /// [`left`](Self::left) of the caller when this activation began. 1: this is the other activation.
     pub replaced: u64,
     /// Interned number of this activation's context; 0 where it did not match, the largest number where it
     /// has none.
@@ -76,7 +75,6 @@ pub struct Shadow {
 pub struct FunctionRecord {
     /// In-edges with additions, in ascending order of `start`.
     pub in_edges: Relative<InEdge>,
-    /// How many.
     pub in_edge_count: u64,
     /// 1 if the function has the dummy in-edge (id 0 is its root), 0 if not.
     pub entry: u64,
@@ -96,14 +94,13 @@ pub struct FunctionRecord {
     pub open: Relative<FunctionRecord>,
     /// The module's direct calls that push, in the order of their sites, for those in functions with `open`.
     pub starts: Relative<Start>,
-    /// How many.
     pub start_count: u64,
-    /// 1 if ids stand for several contexts of the function, which stack offsets tell apart (hybrid encoding), 0 if not.
+    /// 1 if ids stand for several contexts of the function, which stack offsets distinguish (hybrid encoding), 0 if
+    /// not.
     pub shared: u64,
     /// The groups of functions that may leave their activations to this one by tail calls, in ascending order
     /// ([`InEdge::group`]); of the open node: those that may leave them to functions of other modules.
     pub groups: Relative<u64>,
-    /// How many.
     pub group_count: u64,
 }
 
@@ -139,7 +136,7 @@ impl FunctionRecord {
     }
 }
 
-/// Where the sub-path starts that a direct call begins.
+/// The start of the sub-path that a direct call begins.
 #[repr(C)]
 pub struct Start {
     /// The call site.
@@ -153,7 +150,7 @@ pub struct Start {
 pub struct InEdge {
     /// The addition value: numbers from here on, up to the next in-edge's start, came over this edge.
     pub start: u64,
-    /// What the call adds to the id.
+    /// The number that the call adds to the id.
     pub constant: u64,
     /// The caller.
     pub caller: Relative<FunctionRecord>,

@@ -41,7 +41,7 @@ fn make(key: &AtomicU64, end: unsafe extern "C" fn(*mut c_void)) -> bool {
     true
 }
 
-/// Whether the key of records is there.
+/// Returns whether the key of records is there.
 pub fn is_there() -> bool {
     make(&KEY, end)
 }

@@ -18,7 +18,7 @@ pub(super) struct Frames {
     pub(super) links: Links,
     pub(super) suspect: bool,
     pub(super) process: Own,
-    /// Whether the chain ended in something that is no frame.
+    /// True if the chain ended in something that is no frame.
     pub(super) damaged: bool,
     /// A frame met before, and how many frames after it the next one is put here: a damaged chain may be a ring.
     pub(super) mark: *const Frame,

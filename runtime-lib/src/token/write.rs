@@ -23,14 +23,14 @@ struct Extent {
     len: usize,
     /// Runs of equal frames that fit into the buffer.
     runs_that_fit: usize,
-    /// Whether the shortest token (no frame) fits.
+    /// True if the shortest token (no frame) fits.
     fits_at_all: bool,
     damaged: bool,
-    /// Whether there are more images than a token names.
+    /// True if there are more images than a token names.
     full: bool,
-    /// Whether the token ends with a point whose id is not known.
+    /// True if the token ends with a point whose id is not known.
     id_unknown: bool,
-    /// Whether the ids of the outermost sub-path that was written count from those of a frame that was not; the same
+    /// True if the ids of the outermost sub-path that was written count from those of a frame that was not; the same
     /// for the runs that fit.
     start_missing: bool,
     start_missing_if_cut: bool,
@@ -51,9 +51,9 @@ pub(super) struct Context<'a> {
     /// The id of the sub-path.
     pub(super) id: u64,
     pub(super) top: Link,
-    /// Whether ids of the sub-path count from that of a frame, whether or not `top` leads there.
+    /// True if ids of the sub-path count from that of a frame, whether or not `top` leads there.
     pub(super) relative: bool,
-    /// Whether the stack may be damaged, so that memory must be asked for before it is read.
+    /// True if the stack may be damaged, so that memory must be asked for before it is read.
     pub(super) suspect: bool,
 }
 
@@ -225,7 +225,7 @@ unsafe fn write(
     (len, extent)
 }
 
-/// Whether the chain has an interrupted point in it.
+/// Returns whether the chain has an interrupted point in it.
 fn has_point(context: &Context<'_>) -> bool {
     let mut frames = Frames::new(context.suspect);
     let mut at = context.top;

@@ -126,7 +126,7 @@ fn said(so: bool) -> Result<(), &'static str> {
     if so { Ok(()) } else { Err(UNSAID) }
 }
 
-/// Whether the decoder shows a boundary between the call of an edge and this function.
+/// Returns whether the decoder shows a boundary between the call of an edge and this function.
 unsafe fn shows_tail(edge: *const InEdge, function: *const FunctionRecord) -> bool {
     // SAFETY: tables of loaded modules.
     unsafe {
@@ -141,13 +141,13 @@ pub(super) const LEAVES: u8 = 1;
 /// The same, and the other one has begun.
 pub(super) const LEFT: u8 = 2;
 
-/// Whether another function has left its activation to this one.
+/// Returns whether another function has left its activation to this one.
 pub(super) unsafe fn is_replaced(record: *const Shadow) -> bool {
     // SAFETY: a live record.
     unsafe { (*record).replaced == u64::from(LEAVES) }
 }
 
-/// Whether a frame is that of the push for the call which this activation makes.
+/// Returns whether a frame is that of the push for the call which this activation makes.
 unsafe fn is_pushed_by(frame: Link, caller: *const Shadow) -> bool {
     // SAFETY: a live frame, a live record.
     unsafe {

@@ -175,12 +175,12 @@ impl Image {
         Some(program)
     }
 
-    /// Whether the address is in the image.
+    /// Returns whether the address is in the image.
     pub fn contains(&self, address: *const u8) -> bool {
         self.start <= address && address < self.end
     }
 
-    /// Whether it is [`NONE`](Self::NONE).
+    /// Returns whether it is [`NONE`](Self::NONE).
     pub fn is_none(&self) -> bool {
         self.end.is_null()
     }

@@ -54,7 +54,7 @@ pub unsafe fn variable_at_start(name: &CStr, mut environment: Environment) -> *c
     null()
 }
 
-/// Whether the program runs with more rights than who started it.
+/// Returns whether the program runs with more rights than who started it.
 pub(crate) fn is_privileged() -> bool {
     // SAFETY: a plain lookup.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -112,7 +112,7 @@ impl FileName {
         unsafe { CStr::from_ptr(self.text().cast()) }.to_bytes()
     }
 
-    /// Whether there is a name.
+    /// Returns whether there is a name.
     pub fn is_named(&self) -> bool {
         // SAFETY: there is a first byte.
         unsafe { self.text().read() != 0 }
@@ -159,7 +159,7 @@ impl FileName {
         self.process.store(sys::getpid(), Ordering::Relaxed);
     }
 
-    /// Whether this process, at its end, writes the file: a forked child does if it gets a name of its own.
+    /// Returns whether this process, at its end, writes the file: a forked child does if it gets a name of its own.
     pub fn is_wanted(&self, by_exit: bool) -> bool {
         let child = !sys::is_process(self.process.load(Ordering::Relaxed));
         let text = self.bytes();
@@ -218,7 +218,7 @@ impl FileName {
         }
     }
 
-    /// Whether the name leads to this open file.
+    /// Returns whether the name leads to this open file.
     pub fn leads_to(&self, file: c_int) -> bool {
         let Ok(there) = self.open(How::SharedAgain, 0) else { return false };
         let same = |a: (u64, u64, u64), b: (u64, u64, u64)| (a.0, a.1) == (b.0, b.1);

@@ -44,7 +44,7 @@ pub fn getpid() -> c_int {
     number_of(libc::SYS_getpid, c"/proc/self")
 }
 
-/// Whether this is the process with a number, and no child of its; as far as the kernel tells.
+/// Returns whether this is the process with a number, and no child of its; as far as the kernel tells.
 pub fn is_process(number: c_int) -> bool {
     let own = getpid();
     own == number || own < 0
@@ -163,7 +163,7 @@ impl Action {
         unsafe { call(libc::SYS_rt_sigaction, arguments) == 0 }
     }
 
-    /// Whether it is a function.
+    /// Returns whether it is a function.
     pub fn is_function(&self) -> bool {
         self.handler != libc::SIG_DFL && self.handler != libc::SIG_IGN
     }

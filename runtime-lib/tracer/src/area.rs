@@ -152,7 +152,7 @@ pub struct Stream {
     pub ends: Ends,
     /// The next of all areas.
     next: *mut Area,
-    /// Whether somebody has it. What stands in front of this is cleared for who takes it.
+    /// True if somebody has it. What stands in front of this is cleared for who takes it.
     used: AtomicU32,
     /// Where words go that nobody wants.
     pub dummy: [u64; DUMMY],

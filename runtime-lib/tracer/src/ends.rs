@@ -17,7 +17,7 @@ use crate::parts::{self, Part};
 use crate::stream;
 use crate::{events, file, handlers, last, stacks, sys};
 
-/// Whether a stream rests, and who has called its end.
+/// True if a stream rests, and who has called its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Ends {

@@ -50,7 +50,7 @@ pub fn switches() -> u32 {
     SWITCHES.load(Ordering::Acquire)
 }
 
-/// Whether it is on, after so many changes.
+/// Returns whether it is on, after so many changes.
 pub fn is_on(switches: u32) -> bool {
     switches & 1 == 1
 }
@@ -88,7 +88,7 @@ fn announcement() -> u64 {
     (sys::time(libc::CLOCK_MONOTONIC) / 1_000_000_000) << 32 | sys::getpid() as u64
 }
 
-/// Whether this process has announced itself in the last seconds.
+/// Returns whether this process has announced itself in the last seconds.
 fn announced(by: u64) -> bool {
     let now = announcement();
     by as u32 == now as u32 && (now >> 32).wrapping_sub(by >> 32) < trace::SYNCED_FOR
@@ -170,7 +170,7 @@ pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {
         && write_at(file, &head[..8], at)
 }
 
-/// Whether files may have so many bytes, as far as the kernel tells.
+/// Returns whether files may have so many bytes, as far as the kernel tells.
 fn is_allowed(size: u64) -> bool {
     let mut limits = [u64::MAX; 2];
     let arguments = [0, libc::RLIMIT_FSIZE as usize, 0, limits.as_mut_ptr() as usize, 0, 0];
@@ -463,7 +463,7 @@ fn begin(file: c_int) -> Result<(), c_int> {
     done.then_some(()).ok_or(libc::ENOSPC)
 }
 
-/// Whether the file begins so. None if it has fewer bytes, or others have not yet written them.
+/// Returns whether the file begins so. None if it has fewer bytes, or others have not yet written them.
 fn begins_with(file: c_int, bytes: &[u8]) -> Option<bool> {
     let mut there = [0; 16];
     let arguments = [file as usize, there.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];

@@ -23,7 +23,7 @@ pub fn start() {
     sys::around_fork(Some(before_fork), in_child);
 }
 
-/// Whether the area was made in another process, of which this is a child.
+/// Returns whether the area was made in another process, of which this is a child.
 ///
 /// # Safety
 /// It is one of [`area::new`].
@@ -121,7 +121,7 @@ pub unsafe fn notice_fork(area: *mut Area) {
     }
 }
 
-/// Whether the stream is the parent's, and was being changed where the process was forked.
+/// Returns whether the stream is the parent's, and was being changed where the process was forked.
 ///
 /// # Safety
 /// The stream is this thread's.

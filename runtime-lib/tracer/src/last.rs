@@ -139,7 +139,7 @@ fn read(at: usize, block: &mut Block) -> bool {
     sys::copy_from(at, bytes)
 }
 
-/// Whether a thread waits in a call of the system.
+/// Returns whether a thread waits in a call of the system.
 fn sleeps(thread: c_int) -> bool {
     let mut path = crate::output::Text::<64>::new();
     path.put(b"/proc/self/task/");

@@ -45,7 +45,7 @@ impl Part {
         (number <= count).then_some(Self { number: number - 1, count })
     }
 
-    /// Whether a chunk is kept.
+    /// Returns whether a chunk is kept.
     pub fn keeps(self, sequence: u64) -> bool {
         parts::keeps(self.number, self.count, sequence)
     }
@@ -142,7 +142,7 @@ pub unsafe fn unkept(stream: *mut Stream) -> *mut u8 {
     }
 }
 
-/// Whether the stream's chunk is not in the file.
+/// Returns whether the stream's chunk is not in the file.
 ///
 /// # Safety
 /// Nobody else uses the stream.

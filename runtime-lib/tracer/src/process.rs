@@ -151,8 +151,8 @@ pub unsafe extern "C" fn __pcce_trace_unwound() {
     }
 }
 
-/// Whether a thread that has ended was ended in the middle, where the runtime does not tell. It tells of those that it
-/// has begun. The initial one has a destructor in no other way.
+/// Returns whether a thread that has ended was ended in the middle, where the runtime does not tell. It tells of those
+/// that it has begun. The initial one has a destructor in no other way.
 unsafe fn is_unwound_untold(area: *const Area) -> bool {
     let is_left = weak_address!("__pcce_thread_is_left");
     // SAFETY: by the caller: this thread's area; the runtime's function of that name has the type.

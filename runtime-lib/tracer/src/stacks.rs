@@ -53,12 +53,12 @@ struct Saved {
 const HOME: u64 = 1 << 63;
 
 impl Stacks {
-    /// Whether the thread is on another stack than that on which the stream began, as far as it has said so.
+    /// Returns whether the thread is on another stack than that on which the stream began, as far as it has said so.
     pub fn is_away(&self) -> bool {
         self.away
     }
 
-    /// Whether the stack may have been left.
+    /// Returns whether the stack may have been left.
     pub fn may_be_left(&self) -> bool {
         self.saved.number != 0
     }

@@ -1,8 +1,9 @@
 //! A trace in parts: a program is run several times, and each run keeps some chunks of its streams (after
 //! distributed-program-tracing.txt, which distributes the places that write).
 //!
-//! All runs have the same chunks, each of [`UNIT`] bytes. Of each chunk, kept or not, a run has a [`Row`] with a
-//! fingerprint of all words of the stream up to its end. So runs that took different ways are found, and where.
+//! All runs have the same chunks, each of [`UNIT`] bytes. A run has a [`Row`] for each chunk, kept or not, with a
+//! fingerprint of all words of the stream up to the chunk's end. So readers see whether runs took different ways, and
+//! where.
 
 use super::{AWAY, CHUNK_HEAD, CONTEXT_WORDS, FULL, KIND_SHIFT, Special, UNIT};
 
@@ -11,23 +12,23 @@ pub const STEP: usize = 64;
 /// Samples of a row.
 pub const SAMPLES: usize = (UNIT as usize - CHUNK_HEAD as usize) / 8 / STEP;
 
-/// What a run says of a chunk. All zero as long as it has not ended.
+/// A run's description of a chunk. All zero as long as the chunk has not ended.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Of the stream's words up to the chunk's end ([`fingerprint`]).
+    /// The [`fingerprint`] of the stream's words up to the chunk's end.
     pub fingerprint: u64,
-    /// How many words the chunk has.
+    /// The number of words in the chunk.
     pub words: u32,
     /// How it ends: [`CONTINUED`](super::CONTINUED) or [`ENDED`](super::ENDED).
     pub end: u32,
-    /// Of the same fingerprint, the highest bits behind each further [`STEP`] words: they tell where in a chunk runs
+    /// The highest bits of the same fingerprint behind each further [`STEP`] words: they show where in a chunk runs
     /// part.
     pub samples: [u16; SAMPLES],
 }
 
 impl Row {
-    /// Of a chunk that has not ended.
+    /// The row of a chunk that has not ended.
     pub const NONE: Self = Self { fingerprint: 0, words: 0, end: 0, samples: [0; SAMPLES] };
 }
 
@@ -41,28 +42,28 @@ pub struct Head {
     pub parts: u32,
 }
 
-/// Where the first row is in its chunk.
+/// Offset of the first row in its chunk.
 pub const ROWS_AT: u64 = CHUNK_HEAD + size_of::<Head>() as u64;
 /// Rows of a chunk.
 pub const ROWS: u64 = (UNIT - ROWS_AT) / size_of::<Row>() as u64;
 
-/// There are no more parts.
+/// The largest number of parts.
 pub const MOST: u32 = 1000;
 
-/// Whether a part keeps a chunk of a stream, by its sequence.
+/// Returns whether a part keeps a chunk of a stream, by its sequence.
 #[must_use]
 pub const fn keeps(part: u32, parts: u32, sequence: u64) -> bool {
     sequence % parts as u64 == part as u64
 }
 
-/// What an image's address is in all runs, wherever the image is loaded: by its address in the file, and the first
-/// bytes of its build id.
+/// Identifies an address in an image in all runs, wherever the image is loaded, by the address in the file and the
+/// first bytes of the build id.
 #[must_use]
 pub const fn place(in_file: u64, build_id: [u8; 8]) -> u64 {
     in_file ^ u64::from_le_bytes(build_id)
 }
 
-/// How many words follow a word that is no bits; none if it is not a special one.
+/// The number of words that follow a special word; None if the word is not special.
 #[must_use]
 pub const fn words_behind(special: u64) -> Option<usize> {
     let payload = special & ((1 << KIND_SHIFT) - 1);
@@ -123,7 +124,7 @@ pub fn fingerprint(
     }
 }
 
-/// Whether the first word behind special words of this kind is the address of a function, or 0.
+/// Returns whether the first word behind special words of this kind is the address of a function, or 0.
 #[must_use]
 pub const fn names_function(kind: u64) -> bool {
     kind == Special::Landed as u64

@@ -6,9 +6,9 @@ use gimli::{EndianSlice, NativeEndian, Reader};
 use super::Tables;
 use super::{Process, Registers, Unwind};
 
-/// The value of an expression of the unwind tables: those of stubs, of realigned frames, of the kernel's call of a
-/// handler. One with anything that none has (branches, division, types, pieces) has no value: gimli's own evaluation,
-/// which knows all that debug information may hold, would be a quarter of the runtime library.
+/// The value of an expression of the unwind tables. Stubs, realigned frames, and the kernel's call of a handler have
+/// such expressions. One with operations that none of these has (branches, division, types, pieces) has no value:
+/// gimli's own evaluation, which knows all that debug information may hold, would be a quarter of the runtime library.
 pub(super) fn evaluate<'p, M: Unwind>(
     mut code: EndianSlice<'p, NativeEndian>,
     initial: Option<u64>,
@@ -57,7 +57,7 @@ pub(super) fn evaluate<'p, M: Unwind>(
             _ => {
                 let (b, a) = (stack.pop()?, stack.pop()?);
                 let signed = (a as i64).cmp(&(b as i64));
-                // By too many digits: nothing is left, or the sign alone.
+                // A shift by too many bits leaves nothing, or the sign alone.
                 let digits = u32::try_from(b).unwrap_or(u32::MAX);
                 match operation {
                     dw::DW_OP_and => a & b,
@@ -84,7 +84,7 @@ pub(super) fn evaluate<'p, M: Unwind>(
     stack.pop()
 }
 
-/// What an expression has computed.
+/// The stack of an expression.
 struct Stack {
     values: [u64; 8],
     len: usize,

@@ -334,7 +334,7 @@ global_asm!(
     hash = const offset_of!(Block, hash),
 );
 
-/// Whether a thread at this instruction has stored its pending word, and [`Block::next`] says so, but
+/// Returns whether a thread at this instruction has stored its pending word, and [`Block::next`] says so, but
 /// [`Block::pending`] does not yet.
 pub fn stored(instruction: usize) -> bool {
     unsafe extern "C" {
@@ -346,7 +346,7 @@ pub fn stored(instruction: usize) -> bool {
         .any(|at| at.addr() == instruction)
 }
 
-/// Whether an instruction is one of those that flush or enter, which have read something of the block.
+/// Returns whether an instruction is one of those that flush or enter, which have read something of the block.
 pub fn within(instruction: usize) -> bool {
     unsafe extern "C" {
         static __pcce_trace_flush: u8;
