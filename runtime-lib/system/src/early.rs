@@ -1,4 +1,4 @@
-//! The environment before libc has it: in functions of `.preinit_array`, which nobody can come before.
+//! The environment before libc has it: functions of `.preinit_array` need it, which run before everything else.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::{null, null_mut};
@@ -7,10 +7,10 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use crate::output::is_privileged;
 use crate::sys;
 
-/// Texts with a final zero each, one behind the other, up to one that is empty; null if nobody has asked for them.
+/// Texts with a final zero each, one behind the other, up to an empty one; null before [`read_environment`].
 static ENVIRONMENT: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 
-/// The kernel lets no process have so much.
+/// The kernel gives no process so large an environment.
 const MOST: usize = 16 << 20;
 
 /// From here on, what libc does not have in the environment is looked up in what the process was started with. False
@@ -25,7 +25,7 @@ pub fn read_environment() -> bool {
     else {
         return false;
     };
-    // Only what is written to takes room.
+    // Only pages that are written to take room.
     let memory: *mut u8 = sys::map(MOST, libc::MAP_NORESERVE).cast();
     let mut len = 0;
     while !memory.is_null() && len + 2 < MOST {

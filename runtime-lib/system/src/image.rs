@@ -33,15 +33,14 @@ unsafe extern "C" {
 /// An executable or shared library in memory.
 #[derive(Clone, Copy)]
 pub struct Image {
-    /// Where it is loaded.
+    /// The address where it is loaded.
     pub start: *const u8,
     /// One past its last byte.
     pub end: *const u8,
-    /// What was added to the addresses in the file.
+    /// The number that was added to the addresses in the file.
     pub load_bias: usize,
     /// The first bytes of its build id, then zeros.
     pub build_id: [u8; BUILD_ID_LEN],
-    /// How many there are.
     pub build_id_len: u8,
     /// All of it.
     whole_build_id: *const u8,
@@ -54,7 +53,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// What stands for addresses that no image contains: one without a name that starts at 0.
+    /// Stands for addresses that no image contains. It has no name and starts at 0.
     pub const NONE: Self = Self {
         start: null(),
         end: null(),
@@ -68,8 +67,8 @@ impl Image {
         file: null(),
     };
 
-    /// Where the image that contains an address begins, if that is with its file's header, as that of all shared
-    /// libraries. A tenth of what [`of`](Self::of) costs.
+    /// The start of the image that contains an address, if it starts with the file's header, as all shared libraries
+    /// do. This costs a tenth of [`of`](Self::of).
     pub fn start_of(address: *const u8) -> Option<*const u8> {
         let start = find(address)?.map_start;
         // SAFETY: where an image is mapped, its first page is.
@@ -81,15 +80,15 @@ impl Image {
         Self::of(auxiliary(libc::AT_ENTRY) as *const u8)
     }
 
-    /// What the note of a runtime that is linked into the program refers to (`.note.pcce`); none where there is none.
-    /// The program is found by what the kernel says, whatever loader asks.
+    /// The address to which the note of a runtime that is linked into the program refers (`.note.pcce`); None without a
+    /// note. The program is found by the kernel's auxiliary vector, whatever loader asks.
     pub fn runtime_of_program() -> Option<*const u8> {
         const HEAD: [u32; 5] = [5, 8, 1, u32::from_le_bytes(*b"PCCE"), 0];
         let segments = auxiliary(libc::AT_PHDR) as *const libc::Elf64_Phdr;
         if segments.is_null() {
             return None;
         }
-        // SAFETY: the kernel tells where the program headers of the program are.
+        // SAFETY: the kernel's auxiliary vector has the program headers of the program.
         let segments = unsafe { core::slice::from_raw_parts(segments, auxiliary(libc::AT_PHNUM)) };
         // SAFETY: they are those of the running program.
         let program = unsafe { Self::of_headers(segments, Self::NONE) }?;
@@ -127,8 +126,8 @@ impl Image {
             file: unsafe { (*found.link_map).name },
             ..Self::NONE
         };
-        // SAFETY: the mapping starts with the object's first load segment, except in static programs, where glibc
-        // tells neither that nor the load bias; the kernel tells where the program headers are.
+        // SAFETY: the mapping starts with the object's first load segment. Only in static programs glibc has neither
+        // that nor the load bias; there the kernel's auxiliary vector has the program headers.
         unsafe {
             let header = start.cast::<libc::Elf64_Ehdr>();
             if is_header(header) {

@@ -1,5 +1,5 @@
-//! What the runtime library and the tracer of calls need of the system: its calls, the images in memory, and the files
-//! that they write. Nothing here allocates, takes a lock, panics or unwinds: signal handlers come here.
+//! The part of the system that the runtime library and the tracer of calls need: its calls, the images in memory, and
+//! the files that they write. Nothing here allocates, takes a lock, panics or unwinds, since signal handlers call it.
 
 #![no_std]
 

@@ -1,10 +1,9 @@
 //! The files that the runtime writes: what names them, and the one function that opens them.
 //!
-//! A variable of the environment is its user's wish: such a file is opened as a shell would do it. Nobody asked for a
-//! name that is built into the program in the folder where it stands now, perhaps somebody else's: no link is followed
-//! there, and only the owner may read the file. A program that runs with more rights than who started it (`AT_SECURE`:
-//! set-user-ID, capabilities) takes nothing from the environment, and of the names that are built in only absolute
-//! ones.
+//! A variable of the environment is its user's wish: such a file is opened as a shell would do it. A name that is built
+//! into the program was not chosen for the present folder, which may belong to another user: no link is followed there,
+//! and only the owner may read the file. A program that runs with more rights than its user (`AT_SECURE`: set-user-ID,
+//! capabilities) takes nothing from the environment, and uses only absolute names of those that are built in.
 //!
 //! Nothing here allocates or takes a lock: signal handlers open files, too.
 
@@ -24,7 +23,7 @@ unsafe extern "C" {
 }
 
 /// The value of a variable of the environment; null if there is none, and in programs that run with other rights than
-/// those of who started them, for whom they would write files.
+/// their user's, for whom they would write files.
 pub fn variable(name: &CStr) -> *const c_char {
     // SAFETY: a plain call.
     let value = unsafe { secure_getenv(name.as_ptr()) };
@@ -34,8 +33,8 @@ pub fn variable(name: &CStr) -> *const c_char {
 /// The environment as constructors get it.
 pub type Environment = *const *const c_char;
 
-/// The same for a constructor: where the environment has nothing for the runtime, as in nearly all runs, libc need not
-/// be asked.
+/// The same for a constructor. Where the environment has nothing for the runtime, as in nearly all runs, it does not
+/// ask libc.
 ///
 /// # Safety
 /// The environment is the one that the constructor got.
@@ -54,33 +53,33 @@ pub unsafe fn variable_at_start(name: &CStr, mut environment: Environment) -> *c
     null()
 }
 
-/// Returns whether the program runs with more rights than who started it.
+/// Returns whether the program runs with more rights than its user.
 pub(crate) fn is_privileged() -> bool {
     // SAFETY: a plain lookup.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Who has chosen a name.
+/// The chooser of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// Who runs the program, by a variable of the environment.
+    /// The user of the program, by a variable of the environment.
     User,
-    /// Nobody, or who built the program.
+    /// The program's builder, or this library.
     Program,
 }
 
-/// What becomes of a file that is there already.
+/// The treatment of a file that is there already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// Another one takes its place.
     New,
     /// It grows.
     Append,
-    /// The same, and nobody waits for the reader of a pipe.
+    /// The same, without waiting for the reader of a pipe.
     AppendAtOnce,
     /// It stays as it is, to be read and written.
     Shared,
-    /// The same, if it is there already; else it is an error that nobody is told of.
+    /// The same, but a file that is not there is an error, and no message is written.
     SharedAgain,
 }
 
@@ -94,7 +93,7 @@ pub struct FileName {
 }
 
 impl FileName {
-    /// Longer names, with their folder, are none.
+    /// The most bytes of a name with its folder. Longer names are refused.
     const MOST: usize = 4096;
 
     /// No name.
@@ -227,8 +226,8 @@ impl FileName {
         leads
     }
 
-    /// Opens the file for writing; `number` follows its name if it is not 0. The error is the kernel's; it has been
-    /// told to the user.
+    /// Opens the file for writing; `number` follows its name if it is not 0. The error is the kernel's; the user has
+    /// got a message.
     pub fn open(&self, how: How, number: u64) -> Result<c_int, c_int> {
         if !self.is_named() {
             return Err(libc::ENOENT);
@@ -242,7 +241,7 @@ impl FileName {
             _ => libc::O_WRONLY | libc::O_CREAT,
         };
         flags |= match how {
-            // Nobody waits for the other end of a pipe, which is refused.
+            // A pipe is refused, and must not be waited for.
             How::Shared | How::SharedAgain => libc::O_NONBLOCK,
             How::New if built_in => libc::O_EXCL,
             How::New => libc::O_TRUNC,
@@ -256,7 +255,7 @@ impl FileName {
         // SAFETY: the text ends with a zero.
         let file = unsafe {
             if built_in && how == How::New {
-                // What an earlier process of this number left: the name, whatever it leads to.
+                // An earlier process of this number has left the file: remove the name, whatever it leads to.
                 sys::unlink(name);
             }
             sys::open(name, flags, if built_in { 0o600 } else { 0o644 })
@@ -271,7 +270,7 @@ impl FileName {
         Err(error)
     }
 
-    /// Tells the user that the file cannot be written, or no further; the error is the kernel's.
+    /// Writes a message that the file cannot be written, or no further; the error is the kernel's.
     pub fn tell(&self, number: u64, error: c_int) {
         let path = self.path(number);
         let mut message = Text::<{ Self::MOST + 256 }>::new();
@@ -294,12 +293,10 @@ pub struct Text<const MOST: usize> {
 }
 
 impl<const MOST: usize> Text<MOST> {
-    /// No bytes.
     pub const fn new() -> Self {
         Self { bytes: [0; MOST], len: 0 }
     }
 
-    /// What was put there.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -309,7 +306,6 @@ impl<const MOST: usize> Text<MOST> {
         MOST - self.len
     }
 
-    /// Adds bytes.
     pub fn put(&mut self, bytes: &[u8]) {
         for (to, &from) in self.bytes[self.len..].iter_mut().zip(bytes) {
             *to = from;
@@ -344,7 +340,6 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// Those of this one.
     pub fn of(number: u64) -> Self {
         let mut decimal = Self { digits: [0; 20], start: 20 };
         let mut rest = number;
@@ -358,7 +353,6 @@ impl Decimal {
         }
     }
 
-    /// The characters.
     pub fn text(&self) -> &[u8] {
         &self.digits[self.start..]
     }

@@ -1,5 +1,5 @@
-//! What must be right when the program's memory is not: pages that nobody can write to by mistake, and what the kernel
-//! told the program when it started. The latter lies above the stack, where a write that runs away arrives first.
+//! Data that must be right when the program's memory is not: pages that cannot be written to by mistake, and a copy of
+//! the kernel's auxiliary vector. The vector itself lies above the stack, where a write that runs away arrives first.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -13,25 +13,24 @@ const PAGE: usize = 4096;
 #[repr(C, align(4096))]
 pub struct Settled<T>(UnsafeCell<T>);
 
-// SAFETY: who changes it says why nobody else uses it.
+// SAFETY: the callers of settle() say why nothing else uses the value.
 unsafe impl<T: Sync> Sync for Settled<T> {}
 
 impl<T> Settled<T> {
-    /// Not settled yet.
+    /// A value that is not settled yet.
     pub const fn new(value: T) -> Self {
         Self(UnsafeCell::new(value))
     }
 
-    /// The value.
     pub fn get(&self) -> &T {
         // SAFETY: changed as the contract of settle() says.
         unsafe { &*self.0.get() }
     }
 
-    /// Changes the value, and then protects it. Where the kernel refuses that, it is as any other memory.
+    /// Changes the value, and then protects it. Where the kernel refuses that, it stays as any other memory.
     ///
     /// # Safety
-    /// No reference to what is changed is used meanwhile, but of atomics.
+    /// No reference to a changed part is used meanwhile, except to atomics.
     pub unsafe fn settle(&self, change: impl FnOnce(*mut T)) {
         self.protect(libc::PROT_READ | libc::PROT_WRITE);
         change(self.0.get());
@@ -49,13 +48,13 @@ impl<T> Settled<T> {
 
 /// How large a signal's frame may be (`AT_MINSIGSTKSZ`).
 pub const SIGNAL_FRAME: libc::c_ulong = 51;
-/// What is remembered of the auxiliary vector.
+/// The entries of the auxiliary vector that are copied.
 const KEYS: [libc::c_ulong; 5] =
     [libc::AT_ENTRY, libc::AT_PHDR, libc::AT_PHNUM, libc::AT_RANDOM, SIGNAL_FRAME];
 static REMEMBERED: Settled<[AtomicUsize; KEYS.len()]> =
     Settled::new([const { AtomicUsize::new(0) }; KEYS.len()]);
 
-/// What libc has: it reads the vector.
+/// An entry as libc has it, which reads the vector.
 fn looked_up(key: libc::c_ulong) -> usize {
     // SAFETY: a plain lookup.
     unsafe { libc::getauxval(key) as usize }

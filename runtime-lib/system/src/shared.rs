@@ -28,7 +28,7 @@ pub fn reserve(file: c_int, from: u64, to: u64) -> c_int {
     }
 }
 
-/// Maps a part of a file, which others see at once. None if that cannot be.
+/// Maps a part of a file, which other processes see at once. None if that fails.
 pub fn map(file: c_int, offset: u64, size: usize) -> Option<*mut AtomicU64> {
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let arguments = [0, size, access, libc::MAP_SHARED as usize, file as usize, offset as usize];
@@ -37,7 +37,7 @@ pub fn map(file: c_int, offset: u64, size: usize) -> Option<*mut AtomicU64> {
     (at > 0).then_some(at as *mut AtomicU64)
 }
 
-/// What a file is: device, number, size. An error number if that is not told; `EINVAL` if it is none that can be
+/// The device, number, and size of a file. An error number if the kernel refuses; `EINVAL` if the file cannot be
 /// mapped.
 pub fn identity(file: c_int) -> Result<(u64, u64, u64), c_int> {
     let mut about = core::mem::MaybeUninit::<libc::stat>::uninit();

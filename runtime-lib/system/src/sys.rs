@@ -34,23 +34,23 @@ pub unsafe fn unmap(at: *mut c_void, size: usize) {
     unsafe { call3(libc::SYS_munmap, at as usize, size, 0) };
 }
 
-/// The number of the calling thread; negative if the kernel does not tell, as a sandbox may have it.
+/// The number of the calling thread; negative if the kernel refuses, as in a sandbox.
 pub fn gettid() -> c_int {
     number_of(libc::SYS_gettid, c"/proc/thread-self")
 }
 
-/// The number of the process; negative if the kernel does not tell.
+/// The number of the process; negative if the kernel refuses.
 pub fn getpid() -> c_int {
     number_of(libc::SYS_getpid, c"/proc/self")
 }
 
-/// Returns whether this is the process with a number, and no child of its; as far as the kernel tells.
+/// Returns whether this is the process with a number, and not a child of it. True if the kernel refuses to say.
 pub fn is_process(number: c_int) -> bool {
     let own = getpid();
     own == number || own < 0
 }
 
-/// What a system call tells, or else the end of what a link leads to.
+/// The number that a system call returns, or else the number at the end of a link's target.
 fn number_of(asked: libc::c_long, link: &CStr) -> c_int {
     // SAFETY: a plain system call.
     let number = unsafe { call3(asked, 0, 0, 0) as c_int };
@@ -69,7 +69,7 @@ fn number_of(asked: libc::c_long, link: &CStr) -> c_int {
     }
 }
 
-/// What a clock shows, in nanoseconds; 0 if the kernel does not tell.
+/// The time of a clock in nanoseconds; 0 if the kernel refuses.
 pub fn time(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes a time.
@@ -130,25 +130,24 @@ pub fn working_directory(to: &mut [u8]) -> usize {
     if size > 1 && to[0] == b'/' { size as usize - 1 } else { 0 }
 }
 
-/// `struct sigaction` of the kernel: what is installed, whatever sanitizers tell the program.
+/// `struct sigaction` of the kernel: the action that is installed, which sanitizers may hide from the program.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Action {
-    /// The handler.
     pub handler: usize,
     /// `SA_SIGINFO` and so on.
     pub flags: u64,
-    /// What a handler returns to.
+    /// The address to which a handler returns.
     pub restorer: usize,
     /// The signals that are blocked while it runs.
     pub mask: u64,
 }
 
 impl Action {
-    /// What the kernel does by itself.
+    /// The kernel's default action.
     pub const DEFAULT: Self = Self { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
 
-    /// That of a signal.
+    /// The action of a signal.
     pub fn of(signal: c_int) -> Option<Self> {
         let mut action = Self::DEFAULT;
         let arguments = [signal as usize, 0, &raw mut action as usize, 8, 0, 0];
@@ -156,7 +155,7 @@ impl Action {
         (unsafe { call(libc::SYS_rt_sigaction, arguments) } == 0).then_some(action)
     }
 
-    /// Makes it that of a signal. False if the kernel refuses.
+    /// Makes this the action of a signal. False if the kernel refuses.
     pub fn set(&self, signal: c_int) -> bool {
         let arguments = [signal as usize, &raw const *self as usize, 0, 8, 0, 0];
         // SAFETY: what the kernel gave before, or the default, or a handler of ours in one of them.
@@ -169,7 +168,7 @@ impl Action {
     }
 }
 
-/// The thread's alternate stack for signals. None if the kernel does not tell.
+/// The thread's alternate stack for signals. None if the kernel refuses.
 pub fn alternate_stack() -> Option<libc::stack_t> {
     let mut stack = MaybeUninit::<libc::stack_t>::uninit();
     // SAFETY: writes a stack.
@@ -193,12 +192,12 @@ pub fn number(text: &CStr) -> c_int {
     digits.fold(0_i32, |n, c| n.saturating_mul(10).saturating_add((c - b'0').into()))
 }
 
-/// What `pthread_atfork` calls.
+/// A handler as `pthread_atfork` gets it.
 pub type ForkHandler = Option<extern "C" fn()>;
 
-/// Has `prepare` called in front of each `fork`, and `child` in its child, before its code goes on. Not in one of
-/// `vfork`. Unlike those of `pthread_atfork`, they stay when the destructors of an executable have run: handlers of
-/// `exit` may fork.
+/// Has `prepare` called in front of each `fork`, and `child` in the child before its code goes on, but not in a child
+/// of `vfork`. Unlike handlers of `pthread_atfork`, they stay when the destructors of an executable have run: handlers
+/// of `exit` may fork.
 pub fn around_fork(prepare: ForkHandler, child: extern "C" fn()) {
     type Handler = ForkHandler;
     unsafe extern "C" {

@@ -5,8 +5,8 @@ use core::ffi::c_int;
 use crate::abi::trace::HEAD;
 use crate::{file, sys};
 
-/// What interrupted code of the tracer still writes where the parent writes, goes nowhere: what was mapped of the file
-/// is a copy from here on, but for its head.
+/// Interrupted code of the tracer may still write to the parent's chunks. From here on such writes have no effect: the
+/// mapped parts of the file are copies, except for the head.
 pub fn keep() {
     let Some((file, head)) = file::mapped() else { return };
     // SAFETY: a plain call.
@@ -65,7 +65,7 @@ struct Mapping {
 }
 
 impl Mapping {
-    /// Of a line as `7f12-7f13 rw-s 00010000 fe:00 123 /path`.
+    /// Parses a line as `7f12-7f13 rw-s 00010000 fe:00 123 /path`.
     fn parse(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| byte.is_ascii_whitespace()).filter(|field| !field.is_empty());
         let number =

@@ -1,4 +1,4 @@
-//! What a thread has for each level of its signal handlers: an [`Area`].
+//! The tracer's data of a thread, for each level of its signal handlers: an [`Area`].
 
 use core::ffi::c_int;
 use core::mem::offset_of;
@@ -20,25 +20,24 @@ pub fn block() -> *mut Block {
     thread_local_block!("__pcce_trace")
 }
 
-/// What emitted code and the stubs of [`machine`](crate::machine) read. A page of its own, which forked children find empty, however
-/// they were forked: they must not write to their parents' chunks.
+/// The data that emitted code and the stubs of [`machine`](crate::machine) read. This is a page of its own, which
+/// forked children find empty, however they were forked: they must not write to their parents' chunks.
 #[repr(C, align(4096))]
 pub struct Fast {
-    /// [`Block::cache`].
+    /// The target of [`Block::cache`].
     pub cache: [usize; CACHE],
     /// A word that goes here, or behind it, is written by [`events`](crate::events). 0 in a new thread.
     pub limit: AtomicUsize,
     /// Not 0 as long as this is the process that began the stream.
     pub alive: AtomicUsize,
-    /// Of the functions in the cache.
+    /// The order of the functions in the cache.
     pub order: Order,
 }
 
-/// What [`Block::cache`] of new threads points to. Never written.
+/// The target of [`Block::cache`] of new threads. It is never written.
 #[repr(C)]
 pub struct Empty([AtomicUsize; CACHE + 2]);
 
-/// See [`Empty`].
 #[unsafe(no_mangle)]
 pub static __pcce_trace_empty: Empty = Empty([const { AtomicUsize::new(0) }; CACHE + 2]);
 
@@ -47,45 +46,42 @@ pub const DUMMY: usize = 376;
 /// Chunks of a ring, at most.
 pub const RING: usize = 16;
 
-/// Where a stream's words go.
+/// The place of a stream's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum State {
     /// There is nothing yet: the next chunk begins as [`Stream::begin`] says.
     New = 0,
-    /// To a chunk.
+    /// In a chunk.
     Recording = 1,
-    /// To [`Stream::dummy`].
+    /// In [`Stream::dummy`].
     Idle = 2,
 }
 
-/// Where emitted code has come from.
+/// The emitted code that has called the tracer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct From {
-    /// Where it goes on; 0: nobody knows.
+    /// The address where it goes on; 0: unknown.
     pub pc: usize,
-    /// Where its stack ends.
+    /// Its stack pointer there.
     pub sp: usize,
-    /// The function and node that it has told of; 0 and 0 if the place says it.
+    /// The function and the node that it has passed to the tracer; 0 and 0 if the address says it.
     pub node: [u64; 2],
 }
 
 impl From {
-    /// Nobody knows.
     pub const UNKNOWN: Self = Self { pc: 0, sp: 0, node: [0; 2] };
 }
 
-/// A stream.
 #[repr(C)]
 pub struct Stream {
-    /// Where its words go.
     pub state: State,
     /// 0: the thread's own; else that of signal handlers.
     pub level: u32,
     /// Its number in the file; 0 as long as it has none.
     pub number: u64,
-    /// That of the chunk.
+    /// The sequence of the chunk.
     pub sequence: u64,
     /// The chunk; null if there is none.
     pub chunk: *mut Chunk,
@@ -105,13 +101,13 @@ pub struct Stream {
     pub busy: AtomicU64,
     /// The thread's block, while a signal handler has another stream.
     pub kept: Block,
-    /// Of a level from 1 on: the thread's block as the handler found it.
+    /// On levels from 1 on: the thread's block as the handler found it.
     pub found: Block,
-    /// Of a level from 1 on: the instruction that the handler has interrupted; 0 if nobody knows.
+    /// On levels from 1 on: the instruction that the handler has interrupted; 0 if it is unknown.
     pub interrupted: usize,
     /// Where `longjmp` went last: where the stack ends there; 0 if it was not called.
     pub jumped: usize,
-    /// Of a level from 1 on: where on the stack the handler begins; 0 while there is none.
+    /// On levels from 1 on: the place on the stack where the handler begins; 0 while there is none.
     pub frame: usize,
     /// The alternate stack on which it runs; 0 and 0 if it runs on that of the interrupted code.
     pub alternate: [usize; 2],
@@ -119,27 +115,26 @@ pub struct Stream {
     pub outer: *mut Area,
     /// The next level.
     pub inner: AtomicPtr<Area>,
-    /// Of a ring: where its chunks are in the file.
+    /// In a ring: the offsets of its chunks in the file.
     pub ring: [u64; RING],
-    /// Where emitted code has come from.
+    /// The emitted code that has called the tracer.
     pub from: From,
-    /// What it has of stacks.
     pub stacks: Stacks,
-    /// Where the stack ended when a function was first entered from outside; 0 before.
+    /// The stack pointer when a function was first entered from outside; 0 before.
     pub base: usize,
-    /// Where the chunk is in the file, in bytes.
+    /// The offset of the chunk in the file, in bytes.
     pub offset: u64,
     /// How many bytes it has.
     pub size: usize,
     /// The thread that has begun it.
     pub thread: c_int,
-    /// That thread's block; of a level from 1 on, perhaps the one that is kept.
+    /// The block of that thread; on levels from 1 on, perhaps the one that is kept.
     pub block: *mut Block,
-    /// Of a part of a run.
+    /// The state of a part of a run.
     pub part: Kept,
-    /// The runtime has begun the thread, and tells where it is ended in the middle.
+    /// The runtime has begun the thread, and says if it is ended in the middle.
     pub announced: bool,
-    /// Of a thread's own: it may be cancelled at any instruction.
+    /// In a thread's own stream: the thread may be cancelled at any instruction.
     pub cancelled_anywhere: bool,
     /// How often the destructor of the thread's key was called.
     pub rounds: usize,
@@ -152,9 +147,9 @@ pub struct Stream {
     pub ends: Ends,
     /// The next of all areas.
     next: *mut Area,
-    /// True if somebody has it. What stands in front of this is cleared for who takes it.
+    /// Not 0 if the area is in use. The fields in front of this one are cleared when it is taken.
     used: AtomicU32,
-    /// Where words go that nobody wants.
+    /// The place of words that are not recorded.
     pub dummy: [u64; DUMMY],
 }
 
@@ -163,7 +158,6 @@ pub struct Stream {
 pub struct Area {
     /// Empty in forked children.
     pub fast: Fast,
-    /// The rest.
     pub stream: Stream,
 }
 
@@ -173,10 +167,10 @@ const _: () = assert!(size_of::<Area>() == 8192);
 static ALL: AtomicPtr<Area> = AtomicPtr::new(null_mut());
 /// How many of them nobody uses.
 static FREE: AtomicUsize = AtomicUsize::new(0);
-/// How many are used.
+/// The number of areas in use.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// How many are used.
+/// The number of areas in use.
 pub fn used() -> usize {
     USED.load(Ordering::Relaxed)
 }
@@ -201,13 +195,13 @@ pub fn all() -> impl Iterator<Item = *mut Area> {
     })
 }
 
-/// One that nobody uses.
+/// An area that is not in use.
 fn free() -> Option<*mut Area> {
     let mut at = if FREE.load(Ordering::Relaxed) == 0 { null_mut() } else { ALL.load(Ordering::Acquire) };
     while !at.is_null() {
         // SAFETY: areas stay where they are.
         let stream = unsafe { &raw mut (*at).stream };
-        // SAFETY: the same; who takes it has it for itself.
+        // SAFETY: the same; only one thread can take it.
         unsafe {
             let used = &(*stream).used;
             if used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
@@ -255,7 +249,7 @@ pub fn new() -> *mut Area {
     }
 }
 
-/// Gives one back.
+/// Gives an area back.
 ///
 /// # Safety
 /// It is of [`new`], and nobody uses it.
@@ -266,7 +260,7 @@ pub unsafe fn give_back(area: *mut Area) {
     USED.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// That of the stream to which the block's words go; null in a new thread.
+/// The area of the stream to which the block's words go; null in a new thread.
 ///
 /// # Safety
 /// This thread's block.

@@ -1,4 +1,4 @@
-//! That a stream is being changed: who interrupts it finds where it was before.
+//! Marks a stream that is being changed: handlers that interrupt find the position where it was before.
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -7,11 +7,11 @@ use crate::area::{self, Area, block};
 use crate::forks;
 use crate::stream::{here, lose};
 
-/// The stream is being changed, as long as this lives.
+/// The mark, as long as this lives.
 pub struct Busy(*mut Area);
 
 impl Busy {
-    /// From here on.
+    /// Sets the mark.
     ///
     /// # Safety
     /// The block is that of the thread, the area that of its stream.

@@ -6,7 +6,7 @@ use crate::abi::trace::{AWAY, Block, CONTEXT_WORDS, Special, TOKEN_LEN, special}
 use crate::area::From;
 use crate::{stream, weak_address};
 
-/// Says at a chunk's beginning in which context emitted code is.
+/// Writes the context of emitted code at a chunk's beginning.
 ///
 /// # Safety
 /// The block's chunk is empty.

@@ -1,9 +1,9 @@
 //! The end of the process: what `exit` and `quick_exit` call last.
 //!
-//! Nobody knows which call is the last: handlers that destructors register, or other handlers, are called behind the
-//! tracer's own. So a stream that has ended only rests. What comes nevertheless is entered from outside, or comes by a
-//! jump: it finds no cache, or comes to the tracer anyway. Then the stream goes on, without an end, and the tracer's
-//! handler is registered anew: it is called next behind what runs.
+//! The last call cannot be known: handlers that destructors register, and other handlers, are called behind the
+//! tracer's own. So a stream that has ended only rests. Code that runs nevertheless is entered from outside, where it
+//! finds no cache, or by a jump; both lead to the tracer. Then the stream goes on, without an end, and the tracer's
+//! handler is registered anew: it is called next, behind the running one.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -17,11 +17,11 @@ use crate::parts::{self, Part};
 use crate::stream;
 use crate::{events, file, handlers, last, stacks, sys};
 
-/// True if a stream rests, and who has called its end.
+/// The state of a stream's end: what has called it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Ends {
-    /// It does not.
+    /// The stream has not ended.
     Not = 0,
     /// `exit`.
     Exit = 1,
@@ -29,13 +29,14 @@ pub enum Ends {
     QuickExit = 2,
 }
 
-/// Destructor. Those of the libraries follow: what is registered while `exit` runs, runs behind them.
+/// The destructor. The destructors of the libraries follow, and handlers that are registered while `exit` runs, run
+/// behind them.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_end() {
     register(Ends::Exit);
 }
 
-/// Has the end called, once more, by who calls it. Where all handlers have run, nobody does.
+/// Has the end called once more, by the same function. Where all handlers have run, it is not called.
 pub fn register(ends: Ends) {
     // SAFETY: plain calls.
     unsafe {
@@ -60,7 +61,7 @@ fn end_by(ends: Ends) {
     // SAFETY: this thread's block, and its area.
     unsafe {
         let area = area::of(block);
-        // Where nothing has come since the last time, all is said.
+        // Nothing to write if nothing has come since the last time.
         if !area.is_null() && (*area).stream.ends == Ends::Not {
             let area = events::here();
             end_handlers(area);
@@ -144,8 +145,8 @@ pub unsafe extern "C" fn __pcce_trace_goes_on() {
     }
 }
 
-/// Ends the streams of the handlers that have interrupted the area's one, so that a part says of their last chunks,
-/// too, what they are. What interrupts meanwhile finds none of them.
+/// Ends the streams of the handlers that have interrupted the stream of this area, so that a part describes their last
+/// chunks, too. Handlers that interrupt meanwhile find none of them.
 unsafe fn end_handlers(area: *mut Area) {
     // SAFETY: by the caller: this thread's area, and with it those of its handlers.
     unsafe {

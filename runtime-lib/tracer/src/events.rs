@@ -1,4 +1,4 @@
-//! What emitted code calls, and what the stubs of [`machine`](crate::machine) leave to Rust.
+//! The functions that emitted code calls, and those to which the stubs of [`machine`](crate::machine) jump.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
 /// The area of the calling thread's stream, which has one.
 ///
 /// # Safety
-/// As said.
+/// The thread has a stream.
 pub unsafe fn here() -> *mut Area {
     // SAFETY: this thread's block.
     unsafe { ready(block(), stack_pointer()) }
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn landed(function: *const c_void, node: u32, pc: usize, s
     // SAFETY: this thread's block.
     unsafe {
         if !area::of(block()).is_null() && (*outermost(block())).stream.cancelled_anywhere {
-            // Nobody knows how far it had come, if it was.
+            // The progress of an interrupted entry is unknown.
             put(block(), from, &[special(Special::Gap, Gap::Interrupted as u64)]);
         }
         put(block(), from, &[special(Special::Landed, node), function]);
@@ -259,7 +259,8 @@ pub unsafe extern "C" fn __pcce_trace_sync() {
     }
 }
 
-/// The same for the runtime, under a name of its own: in executables it is the executable's own tracer's.
+/// The same for the runtime, under a name of its own: in executables this is the function of the executable's own
+/// tracer.
 ///
 /// # Safety
 /// Called by a function of the C API.

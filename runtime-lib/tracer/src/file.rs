@@ -1,8 +1,8 @@
 //! The file, and the chunks that are taken from it.
 //!
-//! Who has the file open holds a shared lock on it: a file on which an exclusive one can be had is nobody's, and begun
-//! anew. Programs that the process becomes by `exec` have no chance to hold it: so who may do that leaves its number in
-//! the head.
+//! A process that has the file open holds a shared lock on it: a file on which an exclusive lock can be had is not in
+//! use, and is begun anew. The lock does not pass to a program that the process becomes by `exec`, so a process that
+//! may do that leaves its number in the head.
 
 use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
@@ -16,11 +16,11 @@ use crate::{parts, sys};
 /// The environment variable that names the file.
 const VARIABLE: &CStr = c"PCCE_TRACE";
 
-/// What says how much of each stream is kept, and the name of the file if there is no other.
+/// This variable says how much of each stream is kept, and gives the file a name if it has no other.
 const RING_VARIABLE: &CStr = c"PCCE_TRACE_RING";
 const DEFAULT: &CStr = c"pcce-trace.%p";
 
-/// What says which part of the run is kept, as `2/6`.
+/// This variable says which part of the run is kept, as `2/6`.
 const PART_VARIABLE: &CStr = c"PCCE_TRACE_PART";
 
 /// For tests, how many words the first chunks of a stream have at most behind their contexts: so chunks begin at many
@@ -94,8 +94,8 @@ fn announced(by: u64) -> bool {
     by as u32 == now as u32 && (now >> 32).wrapping_sub(by >> 32) < trace::SYNCED_FOR
 }
 
-/// Maps new bytes of the file, all zero. Returns where they are in the file, and in memory. None if there are none:
-/// then recording is off, and the user has been told. Nor are there if they are another process's.
+/// Maps new bytes of the file, all zero. Returns their offset in the file, and their address. None if there are none:
+/// then recording is off, and the user has got a message. None, too, if the stream is another process's.
 pub fn take(size: u64, is_others: impl Fn() -> bool) -> Option<(u64, *mut u8)> {
     let at = place(size)?;
     let file = file()?;
@@ -140,7 +140,7 @@ fn mapped_at(file: c_int, at: u64, size: u64, is_others: impl Fn() -> bool) -> O
 pub fn take_again(at: u64, size: u64) -> bool {
     let Some(file) = file() else { return false };
     match reserve(file, at, at + size) {
-        // Where none can be reserved, none was given back.
+        // A file system that cannot reserve space cannot have lost it.
         0 | libc::EOPNOTSUPP => true,
         error => {
             stop(b"it cannot grow", error);
@@ -170,7 +170,7 @@ pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {
         && write_at(file, &head[..8], at)
 }
 
-/// Returns whether files may have so many bytes, as far as the kernel tells.
+/// Returns whether files may have so many bytes. True if the kernel refuses to say.
 fn is_allowed(size: u64) -> bool {
     let mut limits = [u64::MAX; 2];
     let arguments = [0, libc::RLIMIT_FSIZE as usize, 0, limits.as_mut_ptr() as usize, 0, 0];
@@ -179,7 +179,7 @@ fn is_allowed(size: u64) -> bool {
     size <= limits[0]
 }
 
-/// Writes into a chunk that [`take`] has given, without its mapping. Nobody is told if that cannot be.
+/// Writes into a chunk that [`take`] has given, without its mapping. There is no message if that fails.
 pub fn put_at(bytes: &[u8], at: u64) {
     let file = FILE.load(Ordering::Acquire);
     if file >= 0 && is_it(file) {
@@ -351,7 +351,7 @@ pub fn start() {
     NAME.settle();
     let error = match open() {
         Ok(()) => return,
-        // The user has been told.
+        // The user has got a message.
         Err(0) => return,
         Err(error) => error,
     };
@@ -397,7 +397,7 @@ fn open() -> Result<(), c_int> {
     Err(libc::EBUSY)
 }
 
-/// False if somebody else has meanwhile put another file in its place, or has left it unfinished.
+/// False if another process has meanwhile put another file in its place, or has left it unfinished.
 fn take_into_use(file: c_int) -> Result<bool, c_int> {
     let (device, inode, size) = identity(file)?;
     match lock(file, libc::LOCK_EX | libc::LOCK_NB) {
@@ -411,7 +411,7 @@ fn take_into_use(file: c_int) -> Result<bool, c_int> {
             let goes_on =
                 size >= HEAD && begins_with(file, &head()) == Some(true) && announced(read_synced(file));
             if !goes_on {
-                // Not made shorter: who has closed it without knowing it, may have it mapped yet.
+                // The file is not made shorter: a process that has closed it unknowingly may still have it mapped.
                 if size > 0 && NAME.remove() {
                     return Ok(false);
                 }

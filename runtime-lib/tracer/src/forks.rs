@@ -1,8 +1,8 @@
 //! Forked children: they have streams of their own, which begin where their parents' stood, and never write to those.
 //!
-//! Of the code that has called `fork` the stream begins at once. If that was a signal's handler, the interrupted code
-//! may be anywhere, and its stream begins when it goes on: an instruction that has read of the block what is the
-//! parent's may come before.
+//! The stream of the code that has called `fork` begins at once. If a signal's handler has called it, the interrupted
+//! code may be anywhere, and its stream begins when it goes on: it may be at an instruction that has read the parent's
+//! data from the block.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -32,7 +32,7 @@ pub unsafe fn is_foreign(area: *const Area) -> bool {
     unsafe { (*area).fast.alive.load(Ordering::Relaxed) == 0 }
 }
 
-/// What is pending is the parent's.
+/// The pending bits are the parent's.
 extern "C" fn before_fork() {
     let block = block();
     // SAFETY: this thread's block.
@@ -104,7 +104,7 @@ pub unsafe fn notice_fork(area: *mut Area) {
             if own.is_null() {
                 area::give_back(other);
             } else if own != area {
-                // What they had is the parent's.
+                // Their data is the parent's.
                 (&raw mut (*own).fast).write_bytes(0, 1);
             }
         }
@@ -130,14 +130,14 @@ pub unsafe fn is_orphan(stream: *const Stream) -> bool {
     unsafe { (&raw const (*stream).orphan).read_volatile() }
 }
 
-/// Where a stream stood when a handler interrupted it, which has forked this process.
+/// The position of a stream when a handler interrupted it, which has forked this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Fork {
     /// This, or that nobody knows it, is settled.
     is_settled: bool,
     pub is_known: bool,
-    /// So many of the pending bits are the parent's.
+    /// The number of pending bits that are the parent's.
     bits: u32,
     /// [`Block::next`], as long as these are pending.
     next: *mut u64,
@@ -158,12 +158,12 @@ impl Fork {
             let is_whole = (*stream).state == State::Recording
                 && (*stream).busy.load(Ordering::Relaxed) == 0
                 && !(*stream).stacks.may_be_left();
-            // What the process has from its own parent, it hands on.
+            // A process passes on the position that it has from its own parent.
             if core::mem::replace(&mut (*stream).fork.is_settled, true) || !is_whole {
                 return;
             }
             let mut kept = (&raw const (*stream).kept).read();
-            // What is being appended is the child's, and the parent's.
+            // Bits that are being appended are the child's, and the parent's.
             let Some(appended) = machine::appended(at) else { return };
             kept.pending = (kept.pending >> appended).max(1);
             (*stream).fork = Self {
@@ -209,7 +209,7 @@ pub unsafe fn adopt(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// The same, and it begins.
+/// The same, and begins the stream.
 ///
 /// # Safety
 /// As for [`adopt`].
@@ -223,7 +223,7 @@ pub unsafe fn begin(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// The same for interrupted code that goes on at this instruction: not if it has read something of the block there.
+/// The same for interrupted code that goes on at this instruction, unless it has read something of the block there.
 /// Returns whether the stream is this process's.
 ///
 /// # Safety

@@ -4,9 +4,9 @@
 //! [`__pcce_trace_handler`] and [`__pcce_trace_handler_end`]. The block of the interrupted stream is put aside, and
 //! comes back as it was. Other handlers may interrupt this, too: they find the level in [`Block::stream`], which is
 //! changed before the rest of the block is replaced, and after it has come back. In between, the block is not the
-//! level's ([`AWAY`]): who interrupts there leaves alone what is kept for it.
+//! level's ([`AWAY`]): a handler that interrupts there does not touch the block that is kept for the level.
 //!
-//! A handler that is left by a jump has no end. Whoever comes to the tracer later sees it by the stack pointer
+//! A handler that is left by a jump has no end. The next call of the tracer sees that by the stack pointer
 //! ([`leave_dead`]).
 
 use core::ffi::c_int;
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
     // SAFETY: this thread's block, and the areas of its streams.
     unsafe {
         let Some(outer) = area(block, frame) else { return };
-        // Where it stood in the process's parent, it stands no more.
+        // Its position in the process's parent is no longer valid.
         (*outer).stream.fork.is_known &= forks::begin_at(block, outer, pc);
         let busy = (*outer).stream.busy.load(Ordering::Acquire);
         let found = match busy {
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         let number = if found.is_some() { (*outer).stream.number } else { 0 };
         let Some(inner) = inner(outer) else { return };
         if stored(pc) {
-            // As the interrupted instruction will once more. Who interrupts here is to find it so, too.
+            // As the interrupted instruction will do once more. A handler that interrupts here must find it so, too.
             (&raw mut (*block).pending).write_volatile(1);
         }
         let as_found = &raw mut (*inner).stream.found;
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
             (*stream).parent = number;
             (*stream).parent_position = found.unwrap_or(0);
             (*stream).kept.cache = (&raw mut (*inner).fast.cache).cast();
-            // What it had in a parent is in another stream.
+            // Its events in a parent are in another stream.
             ((*stream).kept.events, (*stream).kept.hash, (*stream).kept.jumps) = (0, 0, 0);
         }
         copy_but_stream(&raw const (*stream).kept, block);
@@ -119,9 +119,9 @@ unsafe fn area(block: *mut Block, frame: usize) -> Option<*mut Area> {
     }
 }
 
-/// That of the next level.
+/// The area of the next level.
 unsafe fn inner(outer: *mut Area) -> Option<*mut Area> {
-    // SAFETY: by the caller: this thread's. Who interrupts here may be first.
+    // SAFETY: by the caller: this thread's. A handler that interrupts here may be first.
     unsafe {
         let slot: &AtomicPtr<Area> = &(*outer).stream.inner;
         let there = slot.load(Ordering::Acquire);
@@ -151,7 +151,7 @@ unsafe fn leave(block: *mut Block, area: *mut Area, word: u64) {
         if (*area).stream.state != State::New {
             let busy = Busy::new(block, area);
             stream::put(block, area, &[word]);
-            // Until it is away: what a jump leaves in between is not told twice.
+            // The mark stays until the block is away: the loss by a jump in between is reported once.
             core::mem::forget(busy);
         }
         (*area).stream.busy.store(AWAY, Ordering::Release);
@@ -181,7 +181,7 @@ unsafe fn leave_for_good(block: *mut Block, area: *mut Area) {
     unsafe {
         let interrupted = (*area).stream.interrupted;
         leave(block, area, special(Special::Gap, Gap::Left as u64));
-        // What was being appended there will not be.
+        // Bits that were being appended there are lost.
         if (*area::of(block)).stream.busy.load(Ordering::Relaxed) == 0 {
             (*block).pending = last::settled(block, interrupted);
         }

@@ -1,5 +1,5 @@
-//! What threads have pending when they have no time to write it: the process crashes, or another thread ends it. It
-//! goes to where a chunk has room for [`Last`], and not among the words: the threads may go on.
+//! Writes the bits that are pending in threads which cannot write them: the process crashes, or another thread ends it.
+//! They go to the end of the chunk, as a [`Last`], and not among the words: the threads may go on.
 
 use core::ffi::c_int;
 use core::mem::{size_of, zeroed};
@@ -57,7 +57,7 @@ struct Place {
     /// The numbers of stream and chunk.
     key: (u64, u64),
     chunk: *mut Chunk,
-    /// Where [`Last`] belongs.
+    /// The offset of [`Last`] in the file.
     at: u64,
 }
 
@@ -67,7 +67,7 @@ impl Place {
         // SAFETY: areas stay where they are.
         unsafe {
             let stream = &raw const (*area).stream;
-            // What is pending may be of another stack.
+            // The pending bits may be of another stack.
             let is_whole = !(*stream).stacks.may_be_left()
                 && (*stream).busy.load(Ordering::Acquire) == 0
                 && (&raw const (*stream).state).read_volatile() == State::Recording;
@@ -83,7 +83,7 @@ impl Place {
         }
     }
 
-    /// Writes what is pending.
+    /// Writes the pending bits.
     fn tell(&self, block: &Block, pending: u64) {
         if pending > 1 {
             let last = Last::new(self.key, stream::words_in(self.chunk, block.next), pending);
@@ -92,7 +92,7 @@ impl Place {
     }
 }
 
-/// The process ends: of the threads that sleep, their last bits. Of those that run, nobody knows which are the last.
+/// The process ends: writes the last bits of the threads that sleep. The last bits of running threads cannot be known.
 pub fn of_others() {
     if CRASHED.load(Ordering::Relaxed) {
         // They sleep where they were interrupted.
@@ -109,7 +109,8 @@ pub fn of_others() {
     }
 }
 
-/// Of another thread: if all is the same a little later, and it slept then and before, nothing was being changed.
+/// Writes the last bits of another thread. If all is the same a little later, and it slept before and then, nothing was
+/// being changed.
 unsafe fn of_other(area: *const Area, thread: c_int) {
     let words = |block: &Block| {
         // SAFETY: words, without padding between them.

@@ -1,5 +1,5 @@
-//! Parts of a run (`PCCE_TRACE_PART`): a part keeps some chunks of each stream, and of all of them it tells what all
-//! runs must have in common (see `abi::trace::parts`).
+//! Parts of a run (`PCCE_TRACE_PART`): a part keeps some chunks of each stream, and describes all of them by rows that
+//! all runs must have in common (see `abi::trace::parts`).
 //!
 //! The words of a chunk that is not kept go to memory of the stream's own, which the next such chunk uses again. All
 //! else is as in a whole run: so all runs have the same chunks, with the same words.
@@ -31,7 +31,7 @@ impl Part {
         (part != 0).then_some(Self { number: part as u32, count: (part >> 32) as u32 })
     }
 
-    /// Of a text as `2/6`: the second one of six. None if it is none.
+    /// Parses a text as `2/6`: the second part of six.
     fn parse(text: &[u8]) -> Option<Self> {
         let slash = text.iter().position(|&byte| byte == b'/')?;
         let number = |digits: &[u8]| {
@@ -60,7 +60,7 @@ pub fn set(text: &[u8]) -> bool {
     part.is_some()
 }
 
-/// What a stream has of it.
+/// The state of a stream in a part.
 #[repr(C)]
 pub struct Kept {
     /// Memory for a chunk that is not kept; null before the first one.
@@ -69,7 +69,7 @@ pub struct Kept {
     rows: *mut Chunk,
     /// The chunk that its first row is of.
     first: u64,
-    /// Of the words up to the chunk's beginning.
+    /// The fingerprint of the words up to the chunk's beginning.
     fingerprint: u64,
 }
 
@@ -82,7 +82,7 @@ pub fn room(sequence: u64) -> usize {
 /// Sees to it that there is a row for a chunk that is to begin. False if there is no room.
 ///
 /// # Safety
-/// Nobody else uses the stream.
+/// Nothing else uses the stream.
 pub unsafe fn begin(stream: *mut Stream, part: Part, sequence: u64) -> bool {
     // SAFETY: by the contract; what was mapped is ours alone, and all zero.
     unsafe {
@@ -108,7 +108,7 @@ pub unsafe fn begin(stream: *mut Stream, part: Part, sequence: u64) -> bool {
 /// The chunk that begins now has this head: the rows get it too, if it is the first of them.
 ///
 /// # Safety
-/// Nobody else uses the stream, and [`begin`] was called for the chunk.
+/// Nothing else uses the stream, and [`begin`] was called for the chunk.
 pub unsafe fn begun(stream: *mut Stream, chunk: *const Chunk) {
     // SAFETY: by the contract.
     unsafe {
@@ -130,7 +130,7 @@ pub unsafe fn begun(stream: *mut Stream, chunk: *const Chunk) {
 /// Memory for a chunk that is not kept; null if there is none.
 ///
 /// # Safety
-/// Nobody else uses the stream.
+/// Nothing else uses the stream.
 pub unsafe fn unkept(stream: *mut Stream) -> *mut u8 {
     // SAFETY: by the contract.
     unsafe {
@@ -145,16 +145,16 @@ pub unsafe fn unkept(stream: *mut Stream) -> *mut u8 {
 /// Returns whether the stream's chunk is not in the file.
 ///
 /// # Safety
-/// Nobody else uses the stream.
+/// Nothing else uses the stream.
 pub unsafe fn is_unkept(stream: *const Stream) -> bool {
     // SAFETY: by the contract.
     unsafe { !(*stream).part.unkept.is_null() && (*stream).chunk.cast() == (*stream).part.unkept }
 }
 
-/// Tells of the chunk with these words, which ends now, or may do so. `is_over`: nothing more comes.
+/// Writes the row of the chunk with these words, which ends now, or may do so. `is_over`: nothing more comes.
 ///
 /// # Safety
-/// Nobody else uses the stream.
+/// Nothing else uses the stream.
 pub unsafe fn tell(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) {
     // SAFETY: by the contract.
     unsafe {
@@ -183,10 +183,10 @@ pub unsafe fn tell(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) 
     }
 }
 
-/// More comes of the chunk of which the end was told.
+/// Words are added to a chunk whose row has an end: takes the end back.
 ///
 /// # Safety
-/// Nobody else uses the stream.
+/// Nothing else uses the stream.
 pub unsafe fn has_no_end(stream: *mut Stream) {
     // SAFETY: by the contract.
     unsafe {
@@ -210,7 +210,7 @@ unsafe fn row(stream: *mut Stream) -> *mut Row {
     }
 }
 
-/// What an address is in all runs.
+/// Identifies an address in all runs.
 fn place(address: u64) -> u64 {
     match Image::of(address as *const u8) {
         Some(image) => parts::place(address.wrapping_sub(image.load_bias as u64), image.build_id),
@@ -221,7 +221,7 @@ fn place(address: u64) -> u64 {
 /// The stream gives back what it has.
 ///
 /// # Safety
-/// Nobody else uses the stream, and its chunk is not [`is_unkept`].
+/// Nothing else uses the stream, and its chunk is not [`is_unkept`].
 pub unsafe fn give_back(stream: *mut Stream) {
     // SAFETY: by the contract.
     unsafe {

@@ -17,7 +17,7 @@ use crate::{early, events, file, handlers, images, sys, weak_address};
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
 const DESTRUCTOR_ROUNDS: usize = 4;
 
-/// Taken by who starts the tracer, and whether that is done.
+/// Set by the thread that starts the tracer; and whether the start is done.
 static STARTED: AtomicBool = AtomicBool::new(false);
 static READY: AtomicBool = AtomicBool::new(false);
 /// The key of the destructor for threads, plus 1; 0 while there is none.
@@ -69,7 +69,7 @@ core::arch::global_asm!(
 /// # Safety
 /// This thread's block.
 pub unsafe fn begin_thread(block: *mut Block) -> *mut Area {
-    // In front of libc, perhaps; who cannot know what is wanted then, waits for the constructor.
+    // This may come before libc is ready. If the environment cannot be read then, the constructor starts the tracer.
     if !READY.load(Ordering::Acquire) && early::read_environment() {
         __pcce_trace_start();
     }
@@ -89,7 +89,7 @@ pub unsafe fn begin_thread(block: *mut Block) -> *mut Area {
     area
 }
 
-/// Where the thread's stream is: its number, and the place; 0 and 0 if there is none. For the runtime, where a thread
+/// The number and the position of the thread's stream; 0 and 0 if there is none. The runtime calls this where a thread
 /// is created.
 ///
 /// # Safety
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn __pcce_trace_here(place: *mut [u64; 2]) {
 /// The thread begins, and was created there. For the runtime.
 ///
 /// # Safety
-/// Of [`__pcce_trace_here`].
+/// The numbers are of [`__pcce_trace_here`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_trace_thread(parent: u64, position: u64) {
     let block = block();
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn __pcce_trace_thread(parent: u64, position: u64) {
 /// The thread was ended in the middle, by `pthread_exit` or a cancellation: its activations are gone. For the runtime.
 ///
 /// # Safety
-/// As said.
+/// Called by the runtime.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_trace_unwound() {
     let block = block();
@@ -151,8 +151,8 @@ pub unsafe extern "C" fn __pcce_trace_unwound() {
     }
 }
 
-/// Returns whether a thread that has ended was ended in the middle, where the runtime does not tell. It tells of those
-/// that it has begun. The initial one has a destructor in no other way.
+/// Returns whether a thread that has ended was ended in the middle, if the runtime does not say so. The runtime says it
+/// for threads that it has begun. The destructor of the initial thread is called in no other case.
 unsafe fn is_unwound_untold(area: *const Area) -> bool {
     let is_left = weak_address!("__pcce_thread_is_left");
     // SAFETY: by the caller: this thread's area; the runtime's function of that name has the type.

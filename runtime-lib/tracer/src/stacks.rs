@@ -1,10 +1,10 @@
-//! Stacks that the program switches to by itself. Emitted code tells where it leaves one, and where it has come back to
-//! it: the activation that does so keeps the number of its stack. What it finds when it is left, a new stack or one on
-//! which it was before, is told by what comes next there: a function that is entered, or [`Special::Back`].
+//! Stacks to which the program switches by itself. Emitted code calls the tracer where it leaves a stack, and where it
+//! has come back to it: the activation that does so keeps the number of its stack. The next event says whether the
+//! thread has come to a new stack, where a function is entered, or to an old one ([`Special::Back`]).
 //!
-//! Between `pcce_fiber_save` and `pcce_fiber_restore` nobody knows where the switch is, unless that is a call that
-//! emitted code knows. What is pending there may be of either stack: it is kept if such a call comes, and else left
-//! out.
+//! The place of the switch between `pcce_fiber_save` and `pcce_fiber_restore` is unknown, unless it is a call that
+//! emitted code knows. Bits that are pending there may be of either stack: they are kept if such a call comes, and else
+//! left out.
 
 use core::ffi::c_void;
 
@@ -17,17 +17,17 @@ use crate::events::{self, describe, ready};
 use crate::handlers;
 use crate::stream;
 
-/// What a stream has of stacks.
+/// The stacks of a stream.
 #[repr(C)]
 pub struct Stacks {
-    /// What the numbers of its stacks are known by in activations: its own number, or that of the stream of which it
-    /// was forked.
+    /// The number that marks the stream's stack numbers in activations: the number of the stream, or of the stream of
+    /// which it was forked.
     family: u32,
-    /// How many numbers were given.
+    /// The number of numbers that were given.
     given: u32,
-    /// Where the thread may leave its stack before it says so; the number of this is 0 if it may not.
+    /// The point from which the thread may leave its stack unannounced; its number is 0 if it may not.
     saved: Saved,
-    /// It has left a stack, and nothing was told of the other one.
+    /// The thread has left a stack, and no event of the other one has come.
     elsewhere: bool,
     /// It is on another stack than that on which the stream began.
     away: bool,
@@ -63,7 +63,7 @@ impl Stacks {
         self.saved.number != 0
     }
 
-    /// Of a stream that knows of no other stack.
+    /// The stacks of a stream that has known one only.
     pub const NONE: Self = Self {
         family: 0,
         given: 0,
@@ -73,7 +73,7 @@ impl Stacks {
         on: 0,
     };
 
-    /// Of a forked child: its activations are the parent's, whose stream has this number.
+    /// The stacks of a forked child: its activations are the parent's, whose stream has this number.
     pub fn of_child(&self, parent: u64) -> Self {
         let family = if self.family == 0 { parent as u32 } else { self.family };
         Self { family, given: self.given, away: self.away, ..Self::NONE }
@@ -99,7 +99,7 @@ pub unsafe fn set_trap(block: *mut Block) {
     unsafe { (*block).cache = (&raw const __pcce_trace_empty).cast_mut().cast() };
 }
 
-/// What is entered next is looked up where it was before.
+/// The next function that is entered is looked up in the cache again.
 unsafe fn take_trap(block: *mut Block, area: *mut Area) {
     // SAFETY: by the caller: this thread's block and area.
     unsafe { (*block).cache = (&raw mut (*area).fast.cache).cast() };
@@ -119,7 +119,7 @@ pub unsafe fn keep_trap(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// A function was entered from outside, and is told next.
+/// A function was entered from outside, and its event comes next.
 ///
 /// # Safety
 /// This thread's block, and its area.
@@ -158,7 +158,7 @@ pub unsafe fn leave_saved(block: *mut Block, area: *mut Area) {
         (*block).pending = 1;
         (*block).events = saved.events;
         (*block).hash = saved.hash;
-        // What was left out has given numbers: nobody knows them.
+        // Events that were left out have given numbers, which are lost.
         match saved.jumps == (*block).jumps {
             true => leave(block, area, (saved.function, saved.node), saved.number),
             false => leave(block, area, (0, 0), 0),
@@ -166,8 +166,8 @@ pub unsafe fn leave_saved(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// The area of a stream whose pending bits are of the stack that the thread leaves now, or may leave, by a call that is
-/// told. Null if there is none.
+/// The area of a stream whose pending bits are of the stack that the thread leaves now, or may leave, by an announced
+/// call. Null if there is none.
 unsafe fn leaving(block: *mut Block) -> *mut Area {
     // SAFETY: this thread's block, and its area.
     unsafe {

@@ -1,8 +1,8 @@
 //! A stream's words and chunks.
 //!
-//! All functions here are for a thread's block and the area of its stream, which nobody else uses meanwhile but signal
-//! handlers of the same thread. These leave the block as they found it, and have streams of their own; a [`Busy`] tells
-//! them where the stream was before it was changed.
+//! All functions here are for a thread's block and the area of its stream, which only signal handlers of the same
+//! thread use meanwhile. These leave the block as they found it, and have streams of their own; a [`Busy`] has the
+//! position of the stream before it was changed.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -18,9 +18,9 @@ use crate::parts::{self, Part};
 use crate::stacks::Stacks;
 use crate::{context, file, images, sys};
 
-/// So many words have room in a chunk at any time: the most that are written at once are 5, behind 2 for the pending
-/// bits and one for libraries that were loaded, and a word that says why nothing follows; and in front of them what
-/// [`put_here`] writes. Behind that is room for [`Last`].
+/// The number of words for which a chunk has room at any time: at most 5 are written at once, behind 2 for the pending
+/// bits, one for libraries that were loaded, and one that says why nothing follows; [`put_here`] writes further words
+/// in front of them. Behind that is room for [`Last`].
 const RESERVE: usize = 9 + HERE + LAST as usize / size_of::<u64>();
 /// Words of [`put_here`] behind the limit, and the most that it writes at once.
 const HERE: usize = 64;
@@ -45,7 +45,7 @@ unsafe fn written(block: *const Block, area: *const Area) -> u64 {
     }
 }
 
-/// Where the stream is.
+/// The position of the stream.
 ///
 /// # Safety
 /// The area is that of the block's stream.
@@ -88,7 +88,7 @@ pub unsafe fn switched(block: *mut Block, area: *mut Area) {
                 (*area).stream.begin = BEGIN_MIDDLE;
                 next_chunk(block, area);
             }
-            // What was to be left out was recorded.
+            // Events that were to be left out were recorded.
             (State::Recording, true) => rearm(block, area),
             _ => {}
         }
@@ -125,7 +125,7 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// What is written from here on goes between `next` and `end`.
+/// Has further words go between `next` and `end`.
 unsafe fn arm(block: *mut Block, area: *mut Area, next: *mut u64, end: *mut u64) {
     // SAFETY: by the caller.
     unsafe {
@@ -142,7 +142,7 @@ unsafe fn arm(block: *mut Block, area: *mut Area, next: *mut u64, end: *mut u64)
     }
 }
 
-/// What is written goes on where it is.
+/// Has further words go on at the present place.
 ///
 /// # Safety
 /// The area is that of the block's stream, which has begun.
@@ -359,7 +359,7 @@ pub unsafe fn end(block: *mut Block, area: *mut Area) {
         }
         parts::give_back(stream);
         idle(block, area);
-        // What the thread still calls is in a stream of its own.
+        // Further calls of the thread are in another stream.
         ((*block).events, (*block).hash, (*block).jumps) = (0, 0, 0);
     }
 }

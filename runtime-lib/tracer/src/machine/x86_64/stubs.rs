@@ -91,7 +91,7 @@ global_asm!(
     flush_slow = sym flush_slow,
 );
 
-// Where the pending bits are below FULL, 10 more fit into the word.
+// 10 more bits fit into the word where the pending bits are below FULL.
 global_asm!(
     ".pushsection .text.__pcce_trace_enter,\"ax\",@progbits",
     ".globl __pcce_trace_enter",

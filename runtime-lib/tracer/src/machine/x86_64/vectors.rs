@@ -11,7 +11,7 @@ pub struct Vectors {
     size: AtomicU32,
 }
 
-/// Those of this processor.
+/// The vector registers of this processor.
 #[allow(non_upper_case_globals)]
 pub static vectors: Vectors = Vectors { mask: AtomicU32::new(0), size: AtomicU32::new(0) };
 
@@ -21,7 +21,7 @@ const ARGUMENTS: u32 = 0b1110_0111;
 const LEGACY: u32 = 512;
 const HEAD: u32 = 64;
 
-/// Finds out.
+/// Finds out which vector registers there are.
 pub extern "C" fn detect() {
     const OSXSAVE: u32 = 1 << 27;
     let (mut mask, mut size) = (1, LEGACY);
