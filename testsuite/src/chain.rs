@@ -1,5 +1,5 @@
-//! Chains of calls from different sources, to be compared: what `pcce decode` prints, and what LLVM's symboliser says
-//! of addresses.
+//! Chains of calls from different sources, for comparison: the output of `pcce decode`, and the answers of LLVM's
+//! symboliser.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -16,7 +16,7 @@ pub enum Frame {
     Call(String, u64, bool),
     /// Code that is not instrumented.
     Plain,
-    /// A function that left by a tail call, or an empty name: there may be some.
+    /// A function that left by a tail call. An empty name means that there may be some.
     Tail(String),
     /// Another boundary, by its kind.
     Boundary(String),
@@ -40,26 +40,26 @@ pub fn show(frames: &[Frame]) -> String {
     frames.iter().map(Frame::to_string).collect::<Vec<_>>().join(" < ")
 }
 
-/// Adds a frame; neighbours that are not instrumented are one.
+/// Adds a frame. Neighbours that are not instrumented become one.
 pub fn add(frames: &mut Vec<Frame>, frame: Frame) {
     if frame != Frame::Plain || frames.last() != Some(&Frame::Plain) {
         frames.push(frame);
     }
 }
 
-/// Whether the function of this name is one of the pass's or the runtime's that push for others, which no trace shows.
+/// Returns whether a function of this name pushes for others: the pass's or the runtime's. Contexts do not show these.
 #[must_use]
 pub fn is_push_thunk(name: &str) -> bool {
     name.contains(".pcce_push") || name.contains(functions::OPEN_THUNK)
 }
 
-/// The name of the function with a part of this name, as LLVM's symboliser shows it: `f.__part.1`, `f() (.cold)`.
+/// The name of a function, from that of a part of it in the form of LLVM's symboliser: `f.__part.1`, `f() (.cold)`.
 fn whole(name: &str) -> &str {
     let part = [" (.__part.", ".__part.", " (.cold", ".cold"].iter().filter_map(|part| name.find(part)).min();
     part.map_or(name, |at| &name[..at])
 }
 
-/// The source frames of addresses, innermost first, by LLVM's symboliser; none for those in push thunks.
+/// The source frames of addresses, innermost first, by LLVM's symboliser. Addresses in push thunks have none.
 ///
 /// # Panics
 /// If the symboliser fails.
@@ -92,7 +92,7 @@ pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<
     found
 }
 
-/// The functions of addresses by the symbol table alone: where there is no debug information.
+/// The functions of addresses by the symbol table alone, without debug information.
 ///
 /// # Panics
 /// If the symboliser fails.
@@ -108,7 +108,7 @@ pub fn symbol_names(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, S
     names.filter_map(|(address, symbols)| Some((address, name(symbols)?))).collect()
 }
 
-/// What LLVM's symboliser says of each address.
+/// The answers of LLVM's symboliser, by address.
 fn symbols(program: &Path, addresses: &BTreeSet<u64>) -> Vec<(u64, Vec<Value>)> {
     let input: String = addresses.iter().map(|a| format!("{a:#x}\n")).collect();
     let object = format!("--obj={}", program.display());
@@ -124,7 +124,7 @@ fn symbols(program: &Path, addresses: &BTreeSet<u64>) -> Vec<(u64, Vec<Value>)> 
     output.stdout.lines().map(of_line).collect()
 }
 
-/// A symbol's name without what LLVM adds to those of a function's copies, and for the calling convention `vectorcall`.
+/// A symbol's name without LLVM's suffixes for copies of functions and for the calling convention `vectorcall`.
 fn without_suffix(name: &str) -> &str {
     let name = name.split_once(" (.").map_or(name, |(name, _)| name);
     let name = name.split_once("@@").map_or(name, |(name, _)| name);
@@ -132,8 +132,8 @@ fn without_suffix(name: &str) -> &str {
     if name.contains('(') { name } else { name.split_once('.').map_or(name, |(name, _)| name) }
 }
 
-/// The functions of a trace of `pcce … --format json`, and boundaries in brackets. Neighbours that are not instrumented
-/// are one: how many of its own functions libc calls, and whether they have names, is its own matter.
+/// The functions of a context in the form of `pcce … --format json`, with boundaries in brackets. Neighbours that are
+/// not instrumented become one: the number and the names of libc's internal functions differ.
 ///
 /// # Panics
 /// If it is none.

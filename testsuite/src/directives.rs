@@ -46,12 +46,12 @@ use std::path::{Path, PathBuf};
 struct Directive {
     key: String,
     conditions: Vec<String>,
-    /// What stands after the key and before the colon.
+    /// The text between the key and the colon.
     name: String,
     value: String,
 }
 
-/// How a shared library gets into the process.
+/// The way in which a shared library gets into the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loading {
     /// The program is linked with it.
@@ -81,7 +81,7 @@ pub struct Program {
     labels: HashMap<String, u64>,
 }
 
-/// The directives with, after each, whether a value must follow.
+/// The directives, each with whether a value must follow.
 const KEYS: [(&str, bool); 18] = [
     ("Chain", true),
     ("Lines", true),
@@ -176,13 +176,13 @@ impl Program {
         self.sources().into_iter().map(|s| s.0).chain(libraries).collect()
     }
 
-    /// Whether the program itself is instrumented.
+    /// Returns whether the program itself is instrumented.
     #[must_use]
     pub fn is_instrumented(&self) -> bool {
         self.all("PlainProgram").next().is_none()
     }
 
-    /// Whether any source is C++.
+    /// Returns whether any source is C++.
     #[must_use]
     pub fn is_cxx(&self) -> bool {
         self.all_sources().iter().any(|path| path.extension().is_some_and(|e| e == "cpp"))
@@ -219,13 +219,13 @@ impl Program {
         self.words_or("Modes", &["lto", "module", "link"])
     }
 
-    /// Whether the program is also built in other shapes.
+    /// Returns whether the program is also built in other shapes.
     #[must_use]
     pub fn has_shapes(&self) -> bool {
         self.all("Shapes").next().is_some()
     }
 
-    /// Whether some entries cannot be compared.
+    /// Returns whether some entries cannot be compared.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.all("Cut").next().is_some()
@@ -262,7 +262,7 @@ impl Program {
             .collect()
     }
 
-    /// The expected chains under `facts`: names, and what is expected of their lines.
+    /// The expected chains under `facts`: names, and a chain for each line or for all.
     #[must_use]
     pub fn chains(&self, facts: &[String]) -> Vec<(String, Vec<String>)> {
         self.holding("Chain", facts)
@@ -284,7 +284,7 @@ impl Program {
         self.holding("Fixed", facts).into_iter().map(|(name, _)| name).collect()
     }
 
-    /// Why the program is known to fail under `facts`.
+    /// The known reason why the program fails under `facts`.
     #[must_use]
     pub fn broken(&self, facts: &[String]) -> Option<String> {
         self.holding("Broken", facts).into_iter().next().map(|(_, reasons)| reasons.join("; "))
@@ -317,7 +317,7 @@ fn parse(line: &str, path: &Path) -> Directive {
     }
 }
 
-/// Whether a chain of frames is what a directive describes.
+/// Returns whether a chain of frames is what a directive describes.
 #[must_use]
 pub fn matches(expected: &str, frames: &[String]) -> bool {
     let mut pattern: Vec<&str> = Vec::new();

@@ -1,5 +1,5 @@
-//! What the programs in `bin/` share: lists from make variables, a progress bar, checks on all cores, a summary, and the
-//! exit status.
+//! The common part of the programs in `bin/`: lists from make variables, a progress bar, checks on all cores, a
+//! summary, and the exit status.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub fn summarise(folder: &Path, summary: &serde_json::Value) -> Result<()> {
     Ok(())
 }
 
-/// A bar on a terminal. Lines appear everywhere.
+/// A progress bar on a terminal. Lines are also printed elsewhere.
 pub struct Progress {
     bar: ProgressBar,
 }
@@ -66,7 +66,7 @@ impl Progress {
         self.bar.suspend(|| eprintln!("{text}"));
     }
 
-    /// One more is done.
+    /// Counts one more.
     pub fn done(&self) {
         self.bar.inc(1);
     }
@@ -75,7 +75,7 @@ impl Progress {
         self.bar.set_position(done as u64);
     }
 
-    /// Returns whether only lines are seen.
+    /// Returns whether there is no terminal for the bar.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.bar.is_hidden()
@@ -86,7 +86,7 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// Checks items on all cores, in their order. `wrong` describes a result that is not right.
+    /// Checks items on all cores, in their order. `wrong` describes a result that is an error.
     pub fn check_all<T: Send, R: Send>(
         &self,
         items: impl Iterator<Item = T> + Send,

@@ -1,11 +1,11 @@
-//! Random programs, each made from a seed: the instrumented builds must do what the plain build does, and
-//! verify mode must find nothing. Every other seed has flags of the matrix ([`matrix::flags_for`]) as well. In verify
-//! mode the tokens of the run and samples of its CPU time are compared with the shadow stack ([`captures`]), and all
-//! that can be is traced, too, and the trace is compared.
+//! Random programs, each made from a seed: the instrumented builds must do what the plain build does, and verify mode
+//! must find nothing. Every other seed has flags of the matrix ([`matrix::flags_for`]) as well. In verify mode the
+//! tokens of the run and samples of its CPU time are compared with the shadow stack ([`verified_captures`]), and
+//! programs are traced where they can be, with a check of the trace.
 //!
-//! The generators: csmith, for C (what its programs compute depends on nearly everything the compiler can break), and
-//! two of our own, for C++: [`cxx`], whose programs take contexts that are known beforehand, and [`outside`], whose
-//! calls and exceptions go through code without the pass, in one image or in two.
+//! The generators: csmith, for C (the output of its programs depends on nearly everything that the compiler can break),
+//! and two of this project, for C++: [`cxx`], whose programs take contexts that are known beforehand, and [`outside`],
+//! whose calls and exceptions go through code without the pass, in one image or in two.
 
 pub mod cxx;
 mod outside;
@@ -20,7 +20,7 @@ use crate::runner::{
 };
 use crate::{Output, artifact, command, llvm, matrix, repository, run_within, verified_captures};
 
-/// Who makes a program.
+/// The generator of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generator {
     /// csmith: C.
@@ -41,7 +41,7 @@ pub enum Builds {
     Traced,
 }
 
-/// What came out for a seed.
+/// The result for a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All builds agree.
@@ -55,25 +55,24 @@ pub enum Verdict {
         /// Calls and returns in traces that verify mode compared.
         events: u64,
     },
-    /// The plain build runs too long or crashes, or what it does depends on the level of optimisation (as with some
-    /// programs of csmith that do not end): nothing to compare with.
+    /// The plain build runs too long or crashes, or its output depends on the level of optimisation, as with some
+    /// programs of csmith that do not end: there is nothing to compare with.
     Skipped,
-    /// What is wrong, with the build that shows it. The program is left in its folder.
+    /// The error, with the build that shows it. The program stays in its folder.
     Different(String),
 }
 
 const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-Os", "-O3"];
 const MODES: [&str; 3] = ["lto", "module", "link"];
-/// Samples of CPU time a second, as many as a kernel's ticks allow: in verify mode each is compared with the shadow
+/// Samples of CPU time per second, as many as a kernel's ticks allow: in verify mode each is compared with the shadow
 /// stack.
 const SAMPLES: &str = "10000";
 
-/// Processor time, in seconds, that the plain build may take; processor time does not depend on what else the machine
-/// does.
+/// Limit of processor time, in seconds, for the plain build. Processor time does not depend on the load of the machine.
 const PLAIN_SECONDS: u64 = 1;
-/// The same for the other builds. Verify mode is slow: what is above this does not end.
+/// The same for the other builds. Verify mode is slow, but a program above this does not end.
 const INSTRUMENTED_SECONDS: u64 = 100;
-/// For a program that waits for ever.
+/// Limit for a program that waits for ever.
 const WAITING: Duration = Duration::from_secs(600);
 
 impl Builds {
@@ -100,17 +99,17 @@ impl Builds {
 /// A program to build.
 struct Sources {
     files: Vec<PathBuf>,
-    /// Compiled without the pass in each build.
+    /// A file that is compiled without the pass in each build.
     plain_file: Option<PathBuf>,
     /// In builds with the pass, the first file and the one without it are a shared library, in a mode of its own.
     has_library: bool,
     flags: Vec<String>,
-    /// Of programs that take contexts.
+    /// The contexts of a program that takes some.
     model: Option<cxx::Model>,
 }
 
 impl Generator {
-    /// Its name on command lines and in folders.
+    /// The name on command lines and in folders.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -134,7 +133,7 @@ impl Generator {
                 let mut csmith = command("csmith", &["--concise", "--max-funcs", "8"]);
                 csmith.args(["--max-block-depth", "3", "--max-expr-complexity", "5"]);
                 csmith.args(["--seed", &seed.to_string(), "--output"]).arg(&file);
-                // It leaves a file `platform.info` where it runs.
+                // The generator leaves a file `platform.info` in its folder.
                 csmith.current_dir(folder);
                 let output = run_within(&mut csmith, "", WAITING)?;
                 if output.status != 0 {
@@ -308,7 +307,7 @@ fn trace(executable: &Path) -> PathBuf {
     executable.with_extension("trace")
 }
 
-/// Compares a trace with what verify mode counted. Returns how many events it were.
+/// Compares a trace with the counts of verify mode. Returns the number of events.
 fn check_trace(executable: &Path, wrong: &mut String) -> u64 {
     let mut check = command(artifact("pcce"), &["trace", "check"]);
     let checked = run_within(check.arg(executable).arg(trace(executable)), "", WAITING);
@@ -319,7 +318,8 @@ fn check_trace(executable: &Path, wrong: &mut String) -> u64 {
             return 0;
         }
     };
-    // 2: something is missing; code that is not traced has caught an exception, and nobody knows how far out.
+    // 2: something is missing. Code that is not traced has caught an exception, and it is not known which activation
+    // did.
     let all_chunks = [" 0 chunks do not match", ", 0 do not match"];
     let matches = output.stdout.lines().zip(all_chunks).all(|(line, expected)| line.contains(expected));
     if !matches!(output.status, 0 | 2) || output.stdout.is_empty() || !matches {
@@ -328,7 +328,7 @@ fn check_trace(executable: &Path, wrong: &mut String) -> u64 {
     output.stdout.split(' ').next().and_then(|events| events.parse().ok()).unwrap_or(0)
 }
 
-/// Runs a program with so many seconds of processor time; in verify mode with samples.
+/// Runs a program with a limit of processor time, in seconds; in verify mode with samples.
 fn run_for(executable: &Path, seconds: u64, verify: bool, folder: &Path) -> Result<Output, String> {
     let limit = format!("--cpu={seconds}:{}", seconds + 5);
     let mut command = command("prlimit", &[&limit, "--core=0", "--"]);
@@ -343,7 +343,7 @@ fn run_for(executable: &Path, seconds: u64, verify: bool, folder: &Path) -> Resu
     run_within(&mut command, "", WAITING)
 }
 
-/// Decodes what the program has shown and compares it with what the generator knows. Returns how many contexts it were.
+/// Decodes the tokens in the output and compares them with the model. Returns the number of contexts.
 fn check_contexts(
     model: &cxx::Model,
     executable: &Path,

@@ -1,27 +1,23 @@
-//! Harness of the end-to-end tests: finds what `make build` made, compiles programs with the wrappers, runs
-//! them with a time limit, and decodes what they print.
+//! Harness of the end-to-end tests: finds what `make build` made, compiles programs with the wrappers, runs them with a
+//! time limit, and decodes their output.
 //!
-//! The tests (`suite/` is `tests/suite/`) use the finished tools as a user does, as processes; nothing of them is
-//! linked in here.
+//! The tests use the finished tools as a user does, as processes; nothing of them is linked in here. Programs that a test
+//! compiles are files of a folder beside `src` ([`source!`]).
 //!
-//! - `programs/` and `suite/programs.rs`: programs with directives in comments ([`directives`] is their reference);
-//! - `ir/` and `suite/ir.rs`: modules before and after the pass;
-//! - `profiles/` and `suite/profiles.rs`: heap profiles next to valgrind, CPU profiles; `profiles/measure`: what the
-//!   former cost;
-//! - `suite/verify_mode.rs`: verify mode finds mismatches where there are some;
-//! - `suite/clash.rs`: the runtime in programs of several languages, and the code of a direct call;
-//! - `suite/versions.rs`, `suite/rust.rs`: the build for LLVM 22 beside that for 19, and Rust programs, which need it;
-//! - [`generated`], `suite/generated.rs`, `bin/soak.rs`: random programs, by csmith and by generators of our own;
-//! - `matrix/`, [`matrix`], `suite/matrix.rs`, `bin/matrix.rs`: programs built with many flags and attributes, compared
-//!   with backtraces;
-//! - `stepping/`, `suite/anywhere.rs`, `suite/crash.rs`, [`torture`], `bin/torture.rs`: contexts at any instruction,
-//!   crash reports and core files, compared with other unwinders ([`chain`]);
-//! - [`evaluation`], `suite/real_programs.rs`, `suite/cmake.rs`: programs and builds of other people;
-//! - [`same_code`], `suite/link.rs`, `bin/same_code.rs`: code that is generated of bitcode in objects;
-//! - [`packages`], `bin/packages.rs`: Debian's packages in verify mode, with the tests that they bring;
-//! - `suite/debuggers.rs`: `pcce bt` in gdb and lldb;
-//! - `suite/install.rs`: what is installed, and the Debian package;
-//! - `suite/guide.rs`: the commands of the user's guide and their output.
+//! | tests in `tests/suite`, programs in `src/bin` | subject |
+//! |---|---|
+//! | `programs.rs` | `programs/` with directives in comments ([`directives`] is their reference) |
+//! | `ir.rs` | `ir/`: modules before and after the pass |
+//! | `points/`, `bin/torture.rs` | contexts at any instruction, crash reports and core files, compared with other unwinders ([`chain`], [`torture`]) |
+//! | `trace/` | traces of calls; [`trace_words`] reads the file without the product's reader |
+//! | `link/`, `bin/same_code.rs` | link mode, and code generated from the bitcode in objects ([`same_code`]) |
+//! | `matrix.rs`, `bin/matrix.rs` | many flags and attributes, compared with backtraces ([`matrix`]) |
+//! | `generated.rs`, `bin/soak.rs` | random programs, by csmith and by generators of this project ([`generated`]) |
+//! | `profiles.rs`, `call_profiles.rs` | heap profiles next to valgrind, CPU profiles, counts of calls |
+//! | `verify_mode.rs` | verify mode finds mismatches |
+//! | `versions.rs`, `rust.rs` | the build for LLVM 22 beside that for 19, and Rust programs, which need it |
+//! | `real_programs.rs`, `cmake.rs`, `bin/evaluate.rs`, `bin/packages.rs` | programs and builds of other projects ([`evaluation`], [`packages`]) |
+//! | `install.rs`, `guide.rs`, `documents.rs` | what is installed, and what the documents say |
 
 pub mod chain;
 pub mod directives;
@@ -54,7 +50,7 @@ macro_rules! source {
     };
 }
 
-/// Time that any single process of the tests may take, on a machine that does other work too.
+/// Time limit of a process in the tests, on a machine with other load.
 const TIME_LIMIT: Duration = Duration::from_secs(100);
 
 #[must_use]
@@ -149,7 +145,7 @@ pub fn work_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// What a process left behind.
+/// The result of a process.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// The command line, for messages.
@@ -212,7 +208,7 @@ pub fn run_within(command: &mut Command, input: &str, time: Duration) -> Result<
         .map(|word| word.to_string_lossy().into_owned())
         .collect::<Vec<_>>()
         .join(" ");
-    // What a developer has set for other builds must not decide what is tested, nor what earlier tests have made.
+    // Variables of a developer's environment, and earlier tests, must not decide what is tested.
     if !command.get_envs().any(|(name, _)| name == "PCCE_CACHE") {
         command.env("PCCE_CACHE", "");
     }
@@ -253,14 +249,14 @@ pub fn declaration<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::Resul
     Ok((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), declared))
 }
 
-/// What `pcce trace export --format json` says of a trace; the events are a line each ([`json_lines`]).
+/// The output of `pcce trace export --format json` for a trace, with an event per line ([`json_lines`]).
 #[must_use]
 pub fn export_events(program: &Path, trace: &Path) -> Output {
     let mut export = command(artifact("pcce"), &["trace", "export", "--format", "json"]);
     run(export.arg(program).arg(trace))
 }
 
-/// A document for each line.
+/// The documents of a text with one per line.
 ///
 /// # Panics
 /// If one is no JSON.
@@ -306,8 +302,8 @@ fn wait(child: &mut Child, time: Duration) -> Option<i32> {
     }
 }
 
-/// Runs a program of a folder, and returns what it prints with its contexts folded. The dictionaries of its libraries
-/// are in the folder, and its report of verify mode is `report` there.
+/// Runs a program of a folder, and returns its output with folded contexts. The dictionaries of its libraries are in
+/// the folder, and its report of verify mode is `report` there.
 ///
 /// # Panics
 /// If one of the two fails.

@@ -22,11 +22,11 @@ use crate::evaluation::verify::{Verified, read_report};
 use crate::evaluation::workload::{Shell, Usage};
 use crate::{declaration, files, repository};
 
-/// Of every build. The sources are older than clang's errors.
+/// Flags of every build. The sources are older than some errors of clang.
 const FLAGS: &str = "-O2 -w -Wno-error -Wno-return-mismatch -Wno-return-type -Wno-implicit-function-declaration \
     -Wno-implicit-int -Wno-int-conversion -Wno-incompatible-function-pointer-types";
 
-/// Minutes after which a build, or a package's tests, are ended.
+/// Time limit of a build, or of a package's tests, in minutes.
 const LIMIT: u32 = 120;
 
 /// A package: a file of `testsuite/packages`.
@@ -38,12 +38,12 @@ pub struct Package {
     pub name: String,
     /// Debian's source package.
     pub package: String,
-    /// About how long all of it takes on two cores. Quick packages come first.
+    /// The time for everything on two cores, roughly. Quick packages come first.
     pub minutes: u32,
     /// Packages that it is built with. They come before it.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// The modes that it can be built in, by their names; all without it.
+    /// The names of the modes that it can be built in. Empty for all.
     #[serde(default)]
     pub modes: Vec<String>,
     /// Shell commands that build it from its unpacked sources, and install what others need into `$PREFIX`.
@@ -57,7 +57,7 @@ pub struct Package {
 }
 
 impl Package {
-    /// All packages, those that others need before these, else the quick ones first.
+    /// All packages. Packages that others need come before these; otherwise the quick ones come first.
     ///
     /// # Errors
     /// If a declaration cannot be read, naming it, or needs what does not exist.
@@ -82,13 +82,13 @@ impl Package {
         Ok(ordered)
     }
 
-    /// Whether it can be built in a mode of the wrapper.
+    /// Returns whether it can be built in a mode of the wrapper.
     #[must_use]
     pub fn takes(&self, build: Build) -> bool {
         self.modes.is_empty() || self.modes.iter().any(|mode| mode == build.name())
     }
 
-    /// The packages of these names, all without any, and what they need.
+    /// The packages of these names and those that they need; all packages without names.
     ///
     /// # Errors
     /// If there is none of a name, or a declaration cannot be read.
@@ -124,7 +124,7 @@ pub enum Build {
 impl Build {
     pub const INSTRUMENTED: [Build; 3] = [Build::Link, Build::Lto, Build::Module];
 
-    /// Its name, as folders and tables have it.
+    /// The name in folders and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -136,16 +136,16 @@ impl Build {
     }
 }
 
-/// What came of a build and its tests.
+/// The results of a build and its tests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     pub build: Usage,
     pub test: Usage,
     pub results: Vec<String>,
     pub verified: Verified,
-    /// The mismatches that were described, and how often each.
+    /// The described mismatches, each with its count.
     pub described: BTreeMap<String, u64>,
-    /// Contexts of those compared that were cut, on stacks that nobody knows: of fibers.
+    /// Compared contexts that were truncated, on unknown stacks: of fibers.
     #[serde(default)]
     pub cut: u64,
 }
@@ -159,7 +159,7 @@ pub struct Packages {
 }
 
 impl Packages {
-    /// Below the folder `root`, with the wrapper in the folder `tools`.
+    /// Uses the folder `root`, with the wrapper in the folder `tools`.
     ///
     /// # Errors
     /// If `root` cannot be written.
@@ -197,7 +197,8 @@ impl Packages {
         }
     }
 
-    /// Changes with what the outcome depends on; `needs` are the fingerprints of the packages that it needs.
+    /// A fingerprint of everything that the outcome depends on. `needs` are the fingerprints of the packages that it
+    /// needs.
     ///
     /// # Errors
     /// If a tool cannot be read.
@@ -208,10 +209,10 @@ impl Packages {
         Ok(fingerprint(own.iter().chain(needs).chain([&compiler])))
     }
 
-    /// Builds the package and runs its tests, or takes what was found when `fingerprint` was the same.
+    /// Builds the package and runs its tests, or returns the stored outcome of the same `fingerprint`.
     ///
     /// # Errors
-    /// What failed, with the end of its output.
+    /// If a command fails, with the end of its output.
     pub fn outcome(
         &self,
         package: &Package,
@@ -276,7 +277,7 @@ impl Packages {
     }
 }
 
-/// Reads the reports of all processes, with the descriptions of mismatches, and how many contexts were cut.
+/// Reads the reports of all processes, with the descriptions of mismatches, and the number of truncated contexts.
 fn read(text: &str) -> Result<(Verified, BTreeMap<String, u64>, u64)> {
     let is_description = |line: &&str| line.starts_with("pcce verify: mismatch in ");
     let cut = |line: &str| -> Option<u64> {
@@ -287,7 +288,7 @@ fn read(text: &str) -> Result<(Verified, BTreeMap<String, u64>, u64)> {
     let mut verified = read_report(&reports)?;
     let mut described = BTreeMap::new();
     for line in text.lines().filter(is_description) {
-        // Numbers of contexts differ from one process to the next.
+        // Numbers of contexts differ between processes.
         let what = line.trim_start_matches("pcce verify: ").split(" (id ").next().unwrap_or(line);
         *described.entry(what.to_owned()).or_default() += 1;
     }
@@ -296,7 +297,7 @@ fn read(text: &str) -> Result<(Verified, BTreeMap<String, u64>, u64)> {
     Ok((verified, described, text.lines().filter_map(cut).sum()))
 }
 
-/// The results that one of the two has and the other has not: with `-` those of `plain`, with `+` the others.
+/// The results that only one of the two has: with `-` those of `plain`, with `+` the others.
 #[must_use]
 pub fn differences(plain: &[String], other: &[String]) -> Vec<String> {
     let mut counts: BTreeMap<&str, i64> = BTreeMap::new();

@@ -1,7 +1,8 @@
-//! Whether bitcode that an object keeps gives the code that the plain compiler makes of the source.
+//! Compares the code generated from the bitcode in an object with the code that the plain compiler makes from the
+//! source.
 //!
-//! Bitcode that nothing is changed in is generated again by the words that the object keeps. All instructions, data
-//! among them, and relocations must be those of the plain object.
+//! Unchanged bitcode is compiled again with the options that the object keeps. All instructions, the data among them,
+//! and the relocations must be those of the plain object.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,7 +15,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarge
 use crate::machine::CODE_GENERATION;
 use crate::{artifact, checked, llvm};
 
-/// Sets of flags, words separated by blanks, of which code generation sees something.
+/// Sets of flags that code generation depends on, words separated by blanks.
 pub const FLAGS: [&str; 40] = [
     "-O0",
     "-Og",
@@ -62,13 +63,13 @@ pub const FLAGS: [&str; 40] = [
 pub enum Outcome {
     Same,
     Differs(String),
-    /// The plain compiler does not take the words.
+    /// The plain compiler refuses the words.
     NotCompiled,
 }
 
 /// Compares the code of one source.
 ///
-/// `compiler` is `clang` or `clang++`, `words` all that it is given but for `-c` and an output. The compiler runs in
+/// `compiler` is `clang` or `clang++`, `words` are its arguments except for `-c` and an output. The compiler runs in
 /// `folder`; the objects are written into `scratch`, a folder of the caller's.
 ///
 /// # Errors
@@ -112,11 +113,11 @@ pub fn compare(compiler: &str, words: &[OsString], folder: &Path, scratch: &Path
 struct Code {
     name: String,
     bytes: Vec<u8>,
-    /// By their offset: what is filled in, and with what.
+    /// Relocations by their offset, with type, symbol and addend.
     relocations: Vec<(u64, String)>,
 }
 
-/// The sections with code of an object, in its order.
+/// The sections with code in an object, in its order.
 fn code(object: &Path) -> Result<Vec<Code>> {
     let data = fs::read(object)?;
     let file = object::File::parse(&*data).with_context(|| object.display().to_string())?;
@@ -164,13 +165,13 @@ fn first_difference(plain: &Code, again: &Code) -> String {
 /// A command of a compiler that makes an object of one source.
 #[derive(Debug)]
 pub struct Compilation {
-    /// All words but those that name outputs.
+    /// The arguments except for those that name outputs.
     pub words: Vec<OsString>,
     pub source: PathBuf,
 }
 
 impl Compilation {
-    /// Reads the words of a command; none if it does not make an object of one C or C++ source.
+    /// Reads the words of a command; `None` if it does not make an object from one C or C++ source.
     #[must_use]
     pub fn read(command: &[OsString]) -> Option<Compilation> {
         let mut words: Vec<OsString> = Vec::new();
@@ -205,8 +206,8 @@ impl Compilation {
     }
 }
 
-/// The numbers of the sets that the `module`th module of a program is compared with: `sets` of them, so that few
-/// modules have all of them between them.
+/// The sets that the `module`th module of a program is compared with: `sets` of them, so that a few modules meet all
+/// sets.
 ///
 /// # Errors
 /// If there are not that many sets.

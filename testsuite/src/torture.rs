@@ -24,25 +24,25 @@ pub use self::victim::Victim;
 use crate::chain::{Frame, decoded, show};
 use crate::{artifact, command, run_with_input};
 
-/// So many core files are kept at a time.
+/// Core files that are kept at a time.
 const BATCH: usize = 100;
-/// Each so many-th core file is read by `pcce core`, too: that takes as long as a hundred others.
+/// Every n-th core file is read by `pcce core`, too, which takes as long as a hundred others.
 const CORES: usize = 25;
-/// In a program's folder: what it was built with.
+/// A file in a program's folder: the fingerprint of its build.
 const BUILT: &str = "built";
-/// There, too: the mismatches.
+/// A file there, too: the mismatches.
 const WRONG: &str = "wrong.txt";
 
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// How often the program was killed.
+    /// Points at which the program was killed.
     pub points: usize,
     pub instructions: BTreeSet<u64>,
     /// Points in code that is not instrumented.
     pub outside: usize,
-    /// Calls in the chains, all together, and how many of them were inlined.
+    /// Calls in all chains.
     pub calls: usize,
-    /// See `calls`.
+    /// Inlined ones among them.
     pub inlined: usize,
     /// Points at which gdb's line of a call differed, and LLVM's symboliser agrees with the report, or the debug
     /// information has no line there.
@@ -55,7 +55,7 @@ pub struct Outcome {
     pub outside_main: usize,
     /// Core files that `pcce core` has read, with the same chain.
     pub cores: usize,
-    /// Where the report is missing or says something else.
+    /// Points where the report is missing or wrong.
     pub wrong: Vec<String>,
 }
 
@@ -74,8 +74,8 @@ pub fn core_of(process: u32, core: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compares what `pcce core` says of all threads of a core file with what gdb says. Returns how many threads agree, and
-/// descriptions of the others.
+/// Compares the threads of a core file in `pcce core` and in gdb. Returns how many threads agree, and descriptions of
+/// the others.
 ///
 /// # Errors
 /// If a tool fails.
@@ -91,7 +91,7 @@ pub fn compare_core(program: &Path, core: &Path, folder: &Path) -> Result<(usize
         let gdb = gdb.threads.iter().find(|t| thread["thread"] == t.thread).context("an unknown thread")?;
         let mut found = decoded(&thread.to_string());
         found.retain(|f| !matches!(f, Frame::Tail(_)));
-        // What created the thread is not on its stack.
+        // The creation of the thread is not on its stack.
         found.truncate(
             found.iter().position(|f| *f == Frame::Boundary("thread".to_owned())).unwrap_or(found.len()),
         );
@@ -101,7 +101,7 @@ pub fn compare_core(program: &Path, core: &Path, folder: &Path) -> Result<(usize
                 chain.pop();
             }
         }
-        // Only the names are compared: lines are those of the torture.
+        // Only the names are compared: the torture compares lines.
         for frame in found.iter_mut().chain(&mut expected) {
             if let Frame::Call(_, line, _) = frame {
                 *line = 0;

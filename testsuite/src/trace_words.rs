@@ -1,5 +1,5 @@
-//! The words of a trace as they are in the file, read by code that shares nothing with the reader of traces but the
-//! constants. For tests: what should not be there panics.
+//! The words of a trace in the file, read by code that shares only the constants with the reader of traces. It is for
+//! tests, and panics on any error.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,7 +30,7 @@ pub struct Chunk {
     /// Verify mode: events of the stream up to its end, and their hash.
     pub counted: [u64; 2],
     pub words: Vec<u64>,
-    /// What is behind the head.
+    /// The content behind the head.
     pub body: Vec<u8>,
 }
 
@@ -44,7 +44,7 @@ pub fn half(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
-/// The chunks of a file, which is whole but for chunks that nobody has begun.
+/// The chunks of a file. Only chunks that were never begun may be missing.
 pub fn chunks(bytes: &[u8]) -> Vec<Chunk> {
     assert_eq!(bytes[..8], MAGIC);
     assert_eq!(half(bytes, 8), VERSION);
@@ -103,7 +103,7 @@ pub fn chunks(bytes: &[u8]) -> Vec<Chunk> {
     found
 }
 
-/// How many words there are: up to the first that is 0 and follows no special word.
+/// The number of words: up to the first that is 0 and follows no special word.
 fn last(words: &[u64]) -> usize {
     let mut at = 0;
     while at < words.len() && words[at] != 0 {
@@ -116,7 +116,7 @@ fn kind(word: u64) -> u8 {
     if word >= FULL { 0 } else { (word >> KIND_SHIFT) as u8 }
 }
 
-/// How many words follow a special one.
+/// The number of words that follow a special one.
 fn follow(word: u64) -> usize {
     match kind(word) {
         k if k == Special::Short as u8 || k == Special::Landed as u8 || k == Special::Mark as u8 => 1,
@@ -185,7 +185,7 @@ fn items(stream: &[Chunk]) -> Vec<Item> {
 /// Reads a stream as the reader does: entered functions by their place in the cache.
 pub struct Reader {
     pub items: Vec<Item>,
-    /// How much of that it has read.
+    /// The number of items that were read.
     pub at: usize,
     cache: [u64; 256],
     followed: [usize; 256],
@@ -196,13 +196,12 @@ pub struct Reader {
 pub struct End;
 
 impl Reader {
-    /// At a stream's beginning.
     pub fn new(stream: &[Chunk]) -> Self {
         Self { items: items(stream), at: 0, cache: [0; 256], followed: [0; 256], before: 0 }
     }
 
-    /// What comes next; the contexts of chunks are left out, and that a handler has ended what it interrupted, or the
-    /// thread was ended in the middle.
+    /// The next item. The contexts of chunks are left out, and so are marks of a handler that has ended the interrupted
+    /// code, or of a thread that was ended in the middle.
     pub fn peek(&mut self) -> Result<Item, End> {
         const CONTEXT: u8 = Special::Context as u8;
         const GAP: u8 = Special::Gap as u8;
@@ -241,7 +240,7 @@ impl Reader {
         }
     }
 
-    /// Whether one of this kind comes next.
+    /// Returns whether an item of this kind comes next.
     pub fn is_special(&mut self, kind: Special) -> bool {
         matches!(self.peek(), Ok(Item::Special(found, ..)) if found == kind as u8)
     }
@@ -271,12 +270,12 @@ impl Reader {
         Ok(self.special(Special::Mark)?.1[0])
     }
 
-    /// The marks with which a stream begins: the seed. The second one is the address of the functions.
+    /// The marks at the beginning of a stream: the seed, which is returned, and the address of the functions.
     pub fn begin(&mut self) -> Result<(u64, u64), End> {
         Ok((self.mark()?, self.mark()?))
     }
 
-    /// What `play` of the program plays.
+    /// The events that `play` of the program plays.
     pub fn play(&mut self, state: &mut u64, functions: u64, events: u64) -> Result<(), End> {
         for _ in 0..events {
             let random = next(state);
@@ -323,7 +322,7 @@ pub fn build(folder: &Path, source: &str) -> PathBuf {
     program
 }
 
-/// A whole stream with the events of its seed, which is returned.
+/// Reads a whole stream, and checks the events of its seed. Returns the seed.
 pub fn check_plain(stream: &[Chunk], events: impl Fn(u64) -> u64) -> u64 {
     assert_eq!(stream.last().expect("a chunk").end, ENDED);
     let mut reader = Reader::new(stream);

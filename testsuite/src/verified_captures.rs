@@ -1,4 +1,4 @@
-//! Captures that programs in verify mode have written (`PCCE_VERIFY_CAPTURES`), compared with the shadow stack.
+//! Captures of programs in verify mode (`PCCE_VERIFY_CAPTURES`), compared with the shadow stack.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ pub fn file(executable: &Path) -> PathBuf {
     executable.with_extension("captures")
 }
 
-/// Compares the captures in a file. `images`: the program, and its instrumented libraries.
+/// Compares the captures in a file. `images` are the program and its instrumented libraries.
 #[must_use]
 pub fn verified(images: &[&Path], captures: &Path) -> Output {
     let mut verified = command(artifact("pcce"), &["verified", "--captures"]);
@@ -24,11 +24,10 @@ pub fn verified(images: &[&Path], captures: &Path) -> Output {
     run(&mut verified)
 }
 
-/// How many captures were compared, and how many of them say that calls are not known; an error where one of them is
-/// wrong. There may be none.
+/// Returns the number of compared captures, and how many of them say that calls are not known. There may be none.
 ///
 /// # Errors
-/// What was said.
+/// The output of `pcce verified`, if a capture is wrong.
 pub fn compare(images: &[&Path], captures: &Path) -> Result<(u64, u64), String> {
     if !captures.exists() {
         return Ok((0, 0));

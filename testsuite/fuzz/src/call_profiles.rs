@@ -1,4 +1,4 @@
-//! Profiles of calls: what was read is written, read again, and added up, without a change.
+//! Profiles of calls: a profile that was read does not change when it is written, read again, and added up.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use crate::edits::{self, lines};
 
 pub(crate) const TARGET: Target = Target { name: "calls", seeds, check };
 
-/// The first byte of an input says what the rest is: a file, or edits of [`document`].
+/// The first byte of an input tells its kind: a file, or edits of [`document`].
 const FILE: u8 = 0;
 const EDITS: u8 = 1;
 
@@ -62,7 +62,7 @@ fn check(input: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Mutations of what is refused would show little.
+    /// Mutations of a refused profile would test little.
     #[test]
     fn the_seed_is_a_profile() {
         assert_eq!(Calls::read(&lines(document())).unwrap().functions.len(), 3);

@@ -15,13 +15,13 @@ use crate::machine::{E_MACHINE, REGISTERS, WRITTEN};
 
 pub(crate) const TARGET: Target = Target { name: "core", seeds, check };
 
-/// The first byte of an input says what the rest is: a file; or changes of words in the one of the program.
+/// The first byte of an input tells its kind: a file, or changes of words in the program's file.
 const FILE: u8 = 0;
 const CHANGES: u8 = 1;
 /// Bytes of a change.
 const CHANGE: usize = 10;
 
-/// Room on the stack below the pointer that is shown as well.
+/// Words below the stack pointer that the file has, too.
 const BELOW: u64 = 4;
 
 fn note(kind: u32, content: &[u8]) -> Vec<u8> {
@@ -37,7 +37,7 @@ fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The program, and what it has written.
+/// The program, and its output.
 fn program() -> &'static (Vec<u8>, Vec<u64>) {
     static PROGRAM: OnceLock<(Vec<u8>, Vec<u64>)> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -57,17 +57,17 @@ fn program() -> &'static (Vec<u8>, Vec<u64>) {
     })
 }
 
-/// The words of a core file that tell where a thread is and what its stack holds.
+/// The words of a core file with the state of a thread and its stack.
 struct Memory {
     /// Instruction, stack pointer, frame pointer, thread pointer.
     registers: [u64; 4],
-    /// From a little below the stack pointer on, with the address.
+    /// The address of the first word, a little below the stack pointer, and the words.
     stack: (u64, Vec<u64>),
     block: (u64, Vec<u64>),
 }
 
 impl Memory {
-    /// As the program has written it.
+    /// Reads the output of the program.
     fn of_program() -> Self {
         let (_, memory) = program();
         let [instruction, stack_pointer, frame_pointer, thread, stack, room, rest @ ..] = &memory[..] else {
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    /// Mutations of what is refused at once would show little.
+    /// Mutations of a refused file would test little.
     #[test]
     fn the_seed_is_a_core_file_with_a_stack() {
         let path = std::env::temp_dir().join(format!("pcce-fuzz-seed-{}", std::process::id()));

@@ -14,16 +14,16 @@ use crate::common::elf::{Compression, Kind};
 use crate::common::{self, code, elf, linked};
 use crate::{Target, edits, token};
 
-/// The first byte of an input says what the rest is: a file; or edits of the program's dictionary with its machine
-/// code, which is written as a JSON document or into a program; or edits of the dictionary of a program that was
-/// encoded at the link, which is written as a document, as a linked record, or as an unlinked one.
+/// The first byte of an input tells its kind: a file; or edits of the program's dictionary with its machine code, which
+/// is written as a JSON document or into a program; or edits of the dictionary of a program that was encoded at the
+/// link, which is written as a document, as a linked record, or as an unlinked one.
 const FILE: u8 = 0;
 const DOCUMENT: u8 = 1;
 const PROGRAM: u8 = 2;
 const LINKED_DOCUMENT: u8 = 3;
 const LINKED: u8 = 4;
 const UNLINKED: u8 = 5;
-/// Of a context this much is looked at.
+/// The number of frames of a context that are looked at.
 const FRAMES: usize = 2_000;
 
 pub(crate) const TARGET: Target = Target { name: "dictionary", seeds, check };
@@ -145,7 +145,7 @@ fn decode(dictionary: &Dictionary) {
 mod tests {
     use super::*;
 
-    /// Edits of what is refused would show little.
+    /// Edits of a refused dictionary would test little.
     #[test]
     fn without_edits_they_are_good() {
         for [document, program] in [[DOCUMENT, PROGRAM], [LINKED_DOCUMENT, LINKED]] {

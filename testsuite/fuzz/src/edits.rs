@@ -1,16 +1,16 @@
-//! Edits of a JSON document, as bytes: the fuzzer changes the list of edits, so that what comes out is a document
-//! still, and mostly one of the right shape. What stores it then adds the right lengths and checksums.
+//! Edits of a JSON document, as bytes: the fuzzer changes the list of edits, so that the result is still a document,
+//! and mostly one of the right shape. Writing it adds the right lengths and checksums.
 
 use serde_json::{Number, Value};
 
 /// Bytes of an edit: what to do, at which node, and with which value.
 pub(crate) const LENGTH: usize = 1 + 2 + 8;
 
-/// More are left out: one input is to take little time.
+/// More are left out, so that one input takes little time.
 const MAX_EDITS: usize = 16;
 /// Larger and deeper documents are not edited further: copies of copies double them.
 const MAX_NODES: usize = 20_000;
-/// Deeper ones are refused by whoever reads JSON.
+/// Readers of JSON refuse deeper documents.
 const MAX_DEPTH: usize = 128;
 
 pub(crate) fn edit(what: u8, node: u16, value: u64) -> [u8; LENGTH] {
@@ -76,7 +76,7 @@ pub(crate) fn lines(document: &Value) -> Vec<u8> {
     items.iter().flat_map(|item| format!("{item}\n").into_bytes()).collect()
 }
 
-/// How many nodes there are, and how many of them inside each other.
+/// The number of nodes, and the depth of their nesting.
 fn extent(value: &Value) -> (usize, usize) {
     let sum = |(nodes, depth): (usize, usize), item| {
         let (more, deep) = extent(item);
@@ -89,7 +89,7 @@ fn extent(value: &Value) -> (usize, usize) {
     }
 }
 
-/// The node of this number, from the outside in; what is left of the number if there are fewer.
+/// The node of this number, from the outside in, or the rest of the number if there are fewer.
 fn nth<'v>(value: &'v mut Value, left: &mut usize) -> Option<&'v mut Value> {
     if *left == 0 {
         return Some(value);

@@ -1,5 +1,5 @@
-//! Logs: what a filter writes does not depend on where the text was cut into blocks, and a text without tokens stays as
-//! it is.
+//! Logs: a filter's output does not depend on where the text was cut into blocks, and a text without tokens does not
+//! change.
 
 use std::cell::RefCell;
 

@@ -1,5 +1,5 @@
-//! What must hold for any input of each parser: no panic, no hang, and nothing is accepted that says something else
-//! than its bytes do.
+//! Properties of each parser for any input: no panic, no hang, and nothing is accepted with another meaning than that of
+//! its bytes.
 //!
 //! A target is a module with a [`Target`]: it gives inputs to start from, and a check that panics when something is
 //! wrong. The same checks run in the tests, over some thousand mutations, and under libFuzzer (`make fuzz N=1000000`),
@@ -33,7 +33,7 @@ pub struct Target {
     pub check: fn(&[u8]),
 }
 
-/// After so many inputs the fuzzer says that it goes on.
+/// The fuzzer reports progress after this many inputs.
 pub const PROGRESS: u64 = 500;
 
 pub const TARGETS: &[Target] = &[

@@ -1,5 +1,5 @@
-//! Programs, for what is read of their machine code: instructions, unwind tables, symbols, relocations and debug
-//! information. The seeds are `machine.c` as a program and as a shared library, compiled when they are first needed.
+//! Programs with machine code for its readers: instructions, unwind tables, symbols, relocations and debug information.
+//! The seeds are `machine.c` as a program and as a shared library, compiled when they are first needed.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::{Target, common};
 
 pub(crate) const TARGET: Target = Target { name: "machine", seeds, check };
 
-/// So many points of each function are decoded.
+/// Points of each function that are decoded.
 const POINTS: u64 = 16;
 
 /// The files, with the dictionaries that they have.
@@ -67,7 +67,8 @@ fn seeds() -> Vec<Vec<u8>> {
     programs().iter().enumerate().map(with_number).collect()
 }
 
-/// The first byte says of which program the dictionary is: most changes of the file's own one would only damage it.
+/// The first byte selects the program whose dictionary is used: most changes of the file's own one would only damage
+/// it.
 fn check(input: &[u8]) {
     let Some((&number, bytes)) = input.split_first() else { return };
     let Some((_, dictionary)) = programs().get(usize::from(number)) else { return };
@@ -103,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// Mutations of what is refused at once would show little.
+    /// Mutations of a refused file would test little.
     #[test]
     fn seeds_have_machine_code() {
         for (bytes, dictionary) in programs() {
@@ -118,7 +119,7 @@ mod tests {
         }
     }
 
-    /// One section after another is where addresses end.
+    /// Sections follow each other up to the last address.
     #[test]
     fn sections_at_the_end_of_the_address_space() {
         for seed in seeds() {

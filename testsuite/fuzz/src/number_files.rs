@@ -8,10 +8,10 @@ use pcce_abi::numbers::{Entry, GIVEN, HEAD, PointEnd as End, RECORD, Record, hea
 
 use crate::{Target, decoder, token};
 
-/// The first byte of an input says what the rest is: a file, or records to which a head is put, and checks.
+/// The first byte of an input tells its kind: a file, or records, which get a head and checks.
 const FILE: u8 = 0;
 const RECORDS: u8 = 1;
-/// Numbers that are looked up in a file: the records with the highest ones.
+/// Numbers that are looked up in a file: those of the last records.
 const NUMBERS: u64 = 24;
 /// Longer contexts are right if their start is.
 const FRAMES: usize = 10_000;
@@ -80,7 +80,7 @@ impl Maker {
         self.add(Entry::End { outer, end })
     }
 
-    /// The number of what a token stands for; None for what has none.
+    /// The number that stands for a token; `None` if there is none.
     fn token(&mut self, token: &Token) -> Option<u64> {
         if token.cut || token.damaged || token.left {
             return None;
@@ -160,7 +160,7 @@ mod tests {
     /// The bits of the last word of a record that are not its check.
     const CONTENT: u64 = (1 << 24) - 1;
 
-    /// A number stands for what its token stands for.
+    /// A number stands for the same context as its token.
     #[test]
     fn numbers_decode_as_tokens_do() {
         let mut compared = 0;
@@ -169,7 +169,7 @@ mod tests {
             let Some(number) = maker.token(&token) else { continue };
             let numbers = Numbers::from(NumbersFile::from_bytes(file(&maker.records())).unwrap());
             let (mut expected, mut found) = (Context::default(), Context::default());
-            // Of the addresses of a point, numbers keep no stack offsets.
+            // Numbers keep no stack offsets of a point's addresses.
             let of_token = decoder().decode(&token, &mut expected);
             let of_number = decoder().decode_number_of(&numbers, INTERNED | number, &mut found);
             assert_eq!(of_number, of_token, "{token:?}");

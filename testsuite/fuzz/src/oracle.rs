@@ -1,5 +1,5 @@
-//! What a token means, worked out backwards: the calls of a decoded context, added up by the dictionary, must give the
-//! numbers that stand in the token. Nothing here is shared with the decoder.
+//! The meaning of a token, computed backwards: the calls of a decoded context, added up by the dictionary, must give
+//! the numbers in the token. Nothing here is shared with the decoder.
 
 use pcce::token::{BuildId, Token};
 use pcce::{Frame, FrameKind};
@@ -7,7 +7,7 @@ use pcce_dictionary::{EdgeCode, Encoding, Module, SiteKind};
 
 use crate::common;
 
-/// Runs of more equal frames are not checked.
+/// Longer runs of equal frames are not checked.
 const MAX_COUNT: u64 = 200;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -100,7 +100,7 @@ impl Program {
         self.modules[module].1.sites[site].kind
     }
 
-    /// Whether ids of the module count from that of the frame with which their sub-path starts.
+    /// Returns whether ids of the module count from the frame with which their sub-path starts.
     fn counts_from_frames(&self, Place(module, _): Place) -> bool {
         self.modules[module].2.open_num_cc.is_some()
     }
@@ -134,7 +134,7 @@ pub(crate) fn check<'f>(token: &Token, frames: impl Iterator<Item = Frame<'f>>) 
         .chain(pushed)
         .map(|(image, site, id)| {
             let place = program.by_address(token.images[image as usize], site)?;
-            // What they stand for is not in the token.
+            // The token does not have these calls.
             let known = !matches!(program.kind(place), SiteKind::Entry);
             known.then_some((place, id))
         })
@@ -148,7 +148,7 @@ pub(crate) fn check<'f>(token: &Token, frames: impl Iterator<Item = Frame<'f>>) 
     for (number, (place, id)) in elements.into_iter().enumerate() {
         assert_eq!(calls.next(), Some(place), "the place where it was taken or pushed");
         if number == last && token.start_missing && program.counts_from_frames(place) {
-            // The frame is not there, so the id tells nothing.
+            // The frame is missing, so its id is not known.
             break;
         }
         let (module, mut function, mut rest) = (place.0, program.function(place), id);
@@ -194,7 +194,7 @@ mod tests {
         let other_id = token(Some((site::LEAF_CAPTURE, 2)), &[]);
         let other_place = token(Some((site::TAIL_CAPTURE, 0)), &[(site::LEAF_TAIL, 1)]);
         let one_less = token(Some((site::LEAF_CAPTURE, 0)), &[]);
-        // The outermost calls are not known, those of the frame further in are.
+        // The outermost calls are not known, but those of the inner frame are.
         let missing = |frames: &[(u64, u64)]| Token {
             cut: true,
             start_missing: true,

@@ -1,4 +1,4 @@
-//! Profiles that programs write, and what is made of them.
+//! Profiles that programs write, and the commands' outputs for them.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use crate::{Target, decoder, token};
 
 pub(crate) const TARGET: Target = Target { name: "profile", seeds, check };
 
-/// The first byte of an input says what the rest is: a file; or edits of one of [`documents`].
+/// The first byte of an input tells its kind: a file, or edits of one of [`documents`].
 const FILE: u8 = 0;
 const EDITS: [u8; 2] = [1, 2];
 
@@ -89,7 +89,7 @@ fn check(input: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Mutations of what is refused would show little.
+    /// Mutations of a refused profile would test little.
     #[test]
     fn seeds_are_profiles() {
         for document in documents() {

@@ -10,7 +10,7 @@ use crate::common::code::MAIN_CODE;
 use crate::common::{self, site, token};
 use crate::{Target, decoder, oracle};
 
-/// The first byte of an input says what the rest is.
+/// The first byte of an input tells its kind.
 const TEXT: u8 = 0;
 const PAYLOAD: [u8; 3] = [1, 2, 3];
 /// Longer contexts are right if their start is.

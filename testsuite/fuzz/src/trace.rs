@@ -12,12 +12,11 @@ use crate::common::world::{Random, World};
 
 pub(crate) const TARGET: Target = Target { name: "trace", seeds, check };
 
-/// The first byte of an input says what the rest is: words of a stream, or changes of a file, behind which world they
-/// are of.
+/// The first byte of an input tells its kind: words of a stream, or changes of a file. The next one tells its world.
 const WORDS: u8 = 0;
 const FILE: u8 = 1;
 const SEEDS: u8 = 24;
-/// So many words come in a chunk.
+/// Words of a chunk.
 const ROOM: usize = 40;
 
 fn world(seed: u8) -> World {
@@ -62,7 +61,7 @@ fn check(input: &[u8]) {
             let world = world(seed);
             let mut file = FileOf::new(&world);
             file.stream(&StreamOf::first(), &run(&world, seed).writer.done, true);
-            // Most of a file are zeros: a change is in the head of the file, or at the beginning of a chunk.
+            // Most of a file is zero: a change is in the head of the file, or at the beginning of a chunk.
             for change in changes.chunks_exact(4) {
                 let chunks = (file.bytes.len() as u64 - FIRST) / UNIT;
                 let base = match u64::from(change[0]) % (chunks + 1) {
@@ -105,7 +104,7 @@ fn function_of(world: &World, node: u32) -> Option<u32> {
     (number < world.function(function).nodes.len() as u32).then_some(function)
 }
 
-/// Each activation stands at a node of its own, and was called there by the one further out.
+/// Each activation stands at a node of its own, from which the outer activation has called it.
 fn check_stack(world: &World, replay: &Replay<'_>) {
     let stack = replay.stack();
     let Some(inner) = stack.last().filter(|inner| inner.function != OPEN && inner.function != UNKNOWN) else {
@@ -121,7 +120,7 @@ fn check_stack(world: &World, replay: &Replay<'_>) {
     let function = world.function(outer.function);
     let node = &function.nodes[(outer.node - world.first_nodes[outer.function as usize]) as usize];
     let Kind::Call(callee) = node.kind else { panic!("{stack:?}: it called nobody") };
-    // Or whom this one has left its activation to.
+    // Or a function that this one has left its activation to.
     let mut reached = vec![world.sibling(outer.function, callee)];
     let mut at = 0;
     while at < reached.len() {

@@ -1,7 +1,7 @@
-//! What the encoding costs and what it gives, on real programs: `make evaluate`.
+//! The costs and the benefits of the encoding, on real programs: `make evaluate`.
 //!
-//! Without arguments it evaluates all programs in all variants. What was measured already, with the same executables
-//! and workloads, is not measured again. Everything goes below `target/evaluation`.
+//! Without arguments it evaluates all programs in all variants. Figures of the same executables and workloads are
+//! not measured again. Everything goes below `target/evaluation`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     exit("evaluate", run(&Arguments::parse()))
 }
 
-/// Writes the document about everything that is known.
+/// Writes the document about all known figures.
 fn write_document(data: &Data) -> Result<()> {
     let report = data.report()?;
     let text = report.markdown(&data.origins(), &Papers::read()?, &[]);

@@ -1,7 +1,7 @@
 //! Programs in all ways of building them: `make matrix [N=100] [SEED=1] [ONLY="-fsanitize address"] [MODES="link"]`.
 //!
 //! Checks the cases that [`pcce_testsuite::matrix`] makes of the tables in `testsuite/matrix/`, on all cores (or as
-//! many as `RAYON_NUM_THREADS` says). What is wrong stays in `target/matrix/CASE/`, with the reason in
+//! many as `RAYON_NUM_THREADS` says). A case with an error stays in `target/matrix/CASE/`, with the reason in
 //! `difference.txt`; the summary is `target/matrix/summary.json`. Exit status 1 if anything is wrong.
 
 use std::fs;

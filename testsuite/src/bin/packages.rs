@@ -1,7 +1,7 @@
 //! Debian's source packages in verify mode: `make packages N=3`, or `make packages PACKAGES="zlib bash"`.
 //!
-//! As [`pcce_testsuite::packages`] says. Writes `target/packages/report.md` and `results.json`; the logs are beside
-//! them. What was built and tested already, with the same tools, is not built again. Exit status 1 if a package does
+//! [`pcce_testsuite::packages`] does the work. Writes `target/packages/report.md` and `results.json`; the logs are beside
+//! them. A package is not built again with the same tools. Exit status 1 if a package does
 //! not build, its tests end otherwise than with plain clang, or a context mismatched.
 
 use std::fmt::Write as _;
@@ -72,7 +72,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     let total = chosen.iter().map(|p| builds.iter().filter(|build| takes(p, **build)).count()).sum();
     let progress = Progress::new(total, "builds");
     let mut report = Report::default();
-    // Of each package and build: a package is built again when what it needs is.
+    // By package and build: a package is built again when a package that it needs is.
     let mut fingerprints: Vec<(&str, Build, String)> = Vec::new();
     for package in &chosen {
         let mut plain = None;
@@ -89,7 +89,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
             if build == Build::Plain {
                 plain = outcome.ok();
             } else if let (true, Some(plain), Ok(outcome)) = (arguments.docs, &plain, &outcome) {
-                // As soon as it is known: all of them take hours.
+                // Written at once, since all packages take hours.
                 let mut record = Record::read()?;
                 record.add(&package.name, build, &revision, plain, outcome);
                 record.write()?;
@@ -106,19 +106,19 @@ fn run(arguments: &Arguments) -> Result<bool> {
     Ok(!report.failed)
 }
 
-/// What came of all builds.
+/// The results of all builds.
 #[derive(Default)]
 struct Report {
     /// The table's lines.
     rows: String,
-    /// What is wrong, in words.
+    /// Errors and differences, in words.
     notes: String,
     results: Vec<Value>,
     failed: bool,
 }
 
 impl Report {
-    /// Takes an outcome in. Returns a line about it.
+    /// Adds an outcome. Returns a line about it.
     fn add(
         &mut self,
         package: &Package,

@@ -1,8 +1,9 @@
-//! Whether what objects keep gives the plain compiler's code, for the programs of the evaluation: `make same-code`.
+//! Compares the code generated from the bitcode in objects with the plain compiler's, for the programs of the
+//! evaluation: `make same-code`.
 //!
 //! Each program is built once, and the commands of its compilers are recorded. Then each module is compared
-//! ([`pcce_testsuite::same_code`]) with some sets of flags behind its own. Which ones goes around, so that a program of
-//! some modules has all sets.
+//! ([`pcce_testsuite::same_code`]) with some sets of flags behind its own, in turn, so that a program of some modules meets
+//! all sets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +18,7 @@ use pcce_testsuite::same_code::{Compilation, FLAGS, Outcome, compare, sets_of};
 use pcce_testsuite::target;
 use rayon::prelude::*;
 
-/// Compares the code that is generated of what objects keep with the plain compiler's.
+/// Compares the code generated from the bitcode in objects with the plain compiler's.
 #[derive(Parser)]
 struct Arguments {
     /// Programs of the evaluation, separated by blanks; all in C and C++ without it
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
     exit("same_code", run(&Arguments::parse()))
 }
 
-/// What was seen of a set of flags: how often code was the same, differed, and was not compiled.
+/// Comparisons with a set of flags: the same code, other code, not compiled.
 type Counts = BTreeMap<&'static str, [u64; 3]>;
 
 fn run(arguments: &Arguments) -> Result<bool> {

@@ -34,10 +34,10 @@ pub struct Built {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<PathBuf>,
     pub fingerprint: String,
-    /// What the build took; without `prepare`.
+    /// The usage of the build, without `prepare`.
     pub usage: Usage,
     pub code_size: u64,
-    /// How many of them are functions of the runtime library, as far as symbols tell.
+    /// Bytes of it in functions of the runtime library, as far as symbols tell.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub runtime_size: u64,
 }
@@ -46,7 +46,7 @@ pub struct Built {
 #[derive(Clone, Debug)]
 pub struct Compiled {
     pub folder: PathBuf,
-    /// Whether it is that of C++.
+    /// True if it is that of C++.
     pub cxx: bool,
     /// All words behind the compiler.
     pub words: Vec<OsString>,
@@ -101,7 +101,7 @@ impl Workshop {
                 Compiler::Pcce => variant.tools.join(format!("pcce-clang{suffix}")),
             };
             let flags = if verify { variant.flags.clone() + " --pcce-verify" } else { variant.flags.clone() };
-            // Behind the build's own flags, so that these hold. Not every command uses all of them.
+            // Behind the build's own flags, so that these have precedence. Some commands do not use all of them.
             let text = format!(
                 "#!/bin/sh\nexec '{}' \"$@\" --start-no-unused-arguments {flags} --end-no-unused-arguments\n",
                 compiler.display()
@@ -176,7 +176,7 @@ impl Workshop {
     /// Builds a program from its prepared `sources`, in verify mode if `verify`.
     ///
     /// # Errors
-    /// What failed, with the end of its output.
+    /// If a command fails, with the end of its output.
     pub fn build(&self, program: &Program, sources: &Path, variant: &Variant, verify: bool) -> Result<Built> {
         let folder = self.copy(program, sources)?;
         let name = if verify { variant.folder_name() + "-verify" } else { variant.folder_name() };
@@ -187,7 +187,7 @@ impl Workshop {
         let take = |built: &Path, to: PathBuf| -> Result<PathBuf> {
             fs::create_dir_all(to.parent().expect("has a parent"))?;
             ensure!(folder.join(built).exists(), "the build of {} left no {}", program.name, built.display());
-            // Not over the old one, which may be running.
+            // The old file may be running, so it is not overwritten.
             let _ = fs::remove_file(&to);
             fs::copy(folder.join(built), &to).with_context(|| built.display().to_string())?;
             Ok(to)
@@ -229,7 +229,7 @@ impl Workshop {
     /// Builds a program, and returns the commands of the compilers. The folder in which it was built stays.
     ///
     /// # Errors
-    /// What failed, with the end of its output.
+    /// If a command fails, with the end of its output.
     pub fn commands(&self, program: &Program, sources: &Path, variant: &Variant) -> Result<Vec<Compiled>> {
         let folder = self.copy(program, sources)?;
         let compilers = self.root.join("compilers").join(variant.folder_name() + "-recorded");
@@ -309,7 +309,7 @@ impl Workshop {
 /// Unpacks sources into a folder.
 ///
 /// # Errors
-/// What `tar` says.
+/// The message of `tar`.
 pub fn unpack(sources: &Path, folder: &Path) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--strip-components=1", "-xf"]).arg(sources).current_dir(folder);
@@ -332,7 +332,7 @@ pub(super) fn script(path: &Path, text: &str) -> Result<()> {
         return Ok(());
     }
     fs::create_dir_all(path.parent().expect("has a parent"))?;
-    // Whole or not at all: tests run in parallel.
+    // Atomically, since tests run in parallel.
     let partial = path.with_extension(format!("{:?}", std::thread::current().id()));
     fs::write(&partial, text).with_context(|| partial.display().to_string())?;
     fs::set_permissions(&partial, fs::Permissions::from_mode(0o755))?;
@@ -358,7 +358,7 @@ fn functions_of_runtime() -> Result<HashSet<(Vec<u8>, u64)>> {
     Ok(found)
 }
 
-/// Bytes of these functions in an image. None of one that is stripped.
+/// Bytes of these functions in an image. `None` if it is stripped.
 fn runtime_size(image: &Path, functions: &HashSet<(Vec<u8>, u64)>) -> Result<u64> {
     let data = fs::read(image)?;
     let file = object::File::parse(&*data)?;

@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::declarations::Variant;
 use crate::checked;
 
-/// What a dictionary says about a program's call graph.
+/// A program's call graph according to its dictionary.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Graph {
-    /// Functions; with those of all modules.
+    /// Functions of all modules.
     pub nodes: u64,
     /// Direct calls of functions in the same module.
     pub edges: u64,
@@ -26,23 +26,23 @@ pub struct Graph {
     pub recursive: u64,
     /// Edges cut because ids would not fit (selective reduction, pcce.txt §7).
     pub cut: u64,
-    /// Functions that they lead to: the nodes of the paper's note under Table 1.
+    /// Functions that these edges lead to: the nodes of the paper's note under Table 1.
     pub reduced: u64,
     pub pointer_calls: u64,
     /// Calls of functions that are not in the module.
     pub external_calls: u64,
     /// The largest id of any function.
     pub max_id: u64,
-    /// Of the direct calls that do not push, those that add nothing.
+    /// Direct calls that neither push nor add.
     #[serde(default)]
     pub free: u64,
-    /// Those that add something.
+    /// Direct calls that add.
     #[serde(default)]
     pub adding: u64,
-    /// In a hybrid encoding, how often code was generated to measure frames.
+    /// Rounds of code generation that have measured frames for a hybrid encoding.
     #[serde(default)]
     pub hybrid_rounds: Option<u64>,
-    /// Functions on whose frames it relies.
+    /// Functions whose frames the hybrid encoding relies on.
     #[serde(default)]
     pub frames: u64,
     /// The largest number of the Ball-Larus scheme. It overflows integers.
@@ -61,7 +61,7 @@ pub fn read<'a>(variant: &Variant, images: impl Iterator<Item = &'a Path>) -> Re
     Ok(graph)
 }
 
-/// Adds what the dictionary of an image says.
+/// Adds the dictionary of an image.
 fn read_image(variant: &Variant, executable: &Path, graph: &mut Graph) -> Result<()> {
     let json = std::env::temp_dir().join(format!("pcce-evaluation-{}.json", std::process::id()));
     let mut pcce = Command::new(variant.tools.join("pcce"));
@@ -95,7 +95,7 @@ fn add(graph: &mut Graph, modules: &[Module], encoding: &Encoding) -> Result<()>
     for num_cc in functions.iter().map(|function| function.num_cc).chain(encoding.open_num_cc) {
         graph.max_id = graph.max_id.max(num_cc.saturating_sub(1));
     }
-    // Of each site the caller, and the callee of a direct call.
+    // The caller of each site, and the callee of a direct call.
     let mut sites: Vec<(usize, Option<usize>)> = Vec::new();
     let mut first = 0;
     for module in modules {
@@ -122,7 +122,7 @@ fn add(graph: &mut Graph, modules: &[Module], encoding: &Encoding) -> Result<()>
         ensure!(caller < nodes && callee.is_none_or(|callee| callee < nodes), "a site's functions");
         Ok((caller, callee))
     };
-    // What a thunk pushes for its caller is the caller's.
+    // A push in a thunk counts for the thunk's caller.
     let mut owners: Vec<usize> = (0..nodes).collect();
     for edge in &encoding.edges {
         if let (caller, Some(thunk)) = ends_of(edge)?
@@ -175,7 +175,7 @@ fn add(graph: &mut Graph, modules: &[Module], encoding: &Encoding) -> Result<()>
     Ok(())
 }
 
-/// The number of paths from each node to an end; none if there is a cycle.
+/// The number of paths from each node to an end, or `None` if there is a cycle.
 fn count_paths(callees: &[Vec<usize>], ends: &[u32]) -> Option<Vec<f64>> {
     let mut waiting: Vec<usize> = callees.iter().map(Vec::len).collect();
     let mut callers: Vec<Vec<usize>> = vec![Vec::new(); callees.len()];

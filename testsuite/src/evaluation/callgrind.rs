@@ -1,6 +1,6 @@
 //! Instruction counts, and exact counts of calls, id updates and pushes.
 //!
-//! callgrind counts how often each instruction of the program runs; the disassembly tells what the instructions are.
+//! callgrind counts the executions of each instruction of the program. The disassembly tells what the instructions do.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -16,7 +16,7 @@ use super::workload::Runner;
 use crate::checked;
 use crate::machine::{self, Transfer};
 
-/// What was executed in the processes of a workload.
+/// Executions in the processes of a workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Instructions, with those of libraries.
@@ -115,7 +115,7 @@ impl Profile {
     }
 }
 
-/// Where the linker put the fields of the thread's block, as operands in a disassembly; none without the pass.
+/// The fields of the thread's block as operands in a disassembly; `None` without the pass.
 fn state_operands(data: &[u8]) -> Result<Option<[String; 2]>> {
     let file = object::File::parse(data)?;
     let Some(tls) = file.symbols().find(|s| s.name() == Ok("__pcce_tls")) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What captures cost: `pcce_context()` against ways to walk the stack, all recording into the same hash table
+//! The cost of captures: `pcce_context()` against ways to walk the stack, all recording into the same hash table
 //! (`testsuite/evaluation/capture`).
 //!
 //! Curves by capture rate: every n-th entry of a function of the program, against the same build without captures
@@ -26,21 +26,21 @@ use crate::{checked, llvm};
 
 /// Entries from one capture to the next, from rare to frequent.
 pub const PERIODS: [u64; 6] = [100_000, 10_000, 1000, 100, 10, 1];
-/// A way is not measured at rates at which it should take more than so many times the time of the program.
+/// A way is not measured at rates at which it is expected to take more than this many times the program's time.
 const LIMIT: f64 = 15.0;
-/// At most so many pairs of runs for each point of the curves: there are many, and they differ by more than the noise.
-/// What captures at allocations cost is in the noise of so few.
+/// Pairs of runs for each point of the curves at most: there are many points, and they differ by more than the noise.
+/// The cost of captures at allocations is within the noise of so few pairs.
 const CURVE_PAIRS: usize = 3;
 /// The way that the others are compared with.
 const NOTHING: &str = "nothing";
 /// The way that is for allocations only.
 const TARGETED: &str = "pcce-targeted";
 
-/// Where contexts are captured.
+/// Places of captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum At {
-    /// Nowhere: for the cost of being able to.
+    /// No captures: the cost of being prepared for them.
     Never,
     /// At every n-th entry of a function.
     Entries(u64),
@@ -58,14 +58,14 @@ impl fmt::Display for At {
     }
 }
 
-/// Runs of one way at one rate, each beside one of the baseline.
+/// Runs of one way at one rate, each next to a run of the baseline.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Point {
     pub way: String,
     pub at: At,
     /// Captures in a run, and distinct contexts among them.
     pub captures: (u64, u64),
-    /// Baseline and this, one after the other.
+    /// A run of the baseline, and one of this.
     pub pairs: Vec<(Usage, Usage)>,
 }
 
@@ -90,7 +90,7 @@ pub struct DepthCost {
     pub recorded: f64,
 }
 
-/// Where the parts are that are compiled for captures.
+/// The folder with the sources that are compiled for captures.
 #[derive(Debug)]
 pub struct Captures {
     folder: PathBuf,
@@ -112,7 +112,7 @@ fn sources_fingerprint() -> Result<String> {
 }
 
 impl Captures {
-    /// Compiles what all captures share into `folder`.
+    /// Compiles the common sources of all captures into `folder`.
     ///
     /// # Errors
     /// If it does not compile; libunwind's header may be missing.
@@ -280,7 +280,7 @@ impl Captures {
         Ok(costs)
     }
 
-    /// The ways, with what they are.
+    /// The ways, with their descriptions.
     #[must_use]
     pub fn notes(&self) -> BTreeMap<String, String> {
         self.ways.iter().map(|w| (w.name.clone(), w.note.clone())).collect()

@@ -1,6 +1,6 @@
-//! What was measured so far: `docs/evaluation.json`, from which `docs/evaluation.md` is written.
+//! All figures so far: `docs/evaluation.json`, from which `docs/evaluation.md` is written.
 //!
-//! An evaluation replaces what it has measured, and leaves the rest. Each step of a program in a variant says which
+//! An evaluation replaces its own figures, and leaves the rest. Each step of a program in a variant says which
 //! revision of the project was measured, and on which machine.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::decode_speed::DecodeRate;
 use super::report::{CaptureResults, Measured, Report};
 use crate::repository;
 
-/// What a step was measured of.
+/// The origin of a step's figures.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Origin {
     /// The commit that the tools were built from.
@@ -25,11 +25,11 @@ pub struct Origin {
     pub machine: String,
 }
 
-/// What is known of a program in a variant.
+/// The known figures of a program in a variant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
     pub measured: Measured,
-    /// Where they come from, by step.
+    /// The origins of the figures, by step.
     pub origins: BTreeMap<String, Origin>,
 }
 
@@ -48,7 +48,7 @@ impl Data {
         repository().join("docs/evaluation.json")
     }
 
-    /// The document that is made of it.
+    /// The document that is written from it.
     #[must_use]
     pub fn document() -> PathBuf {
         repository().join("docs/evaluation.md")
@@ -63,7 +63,7 @@ impl Data {
         serde_json::from_slice(&text).with_context(|| path.display().to_string())
     }
 
-    /// Adds what an evaluation has measured; it takes the place of what is there.
+    /// Adds the figures of an evaluation, in place of older ones.
     pub fn add(&mut self, report: &Report, origin: &Origin) {
         for variant in &report.variants {
             for (program, measured) in report.of(variant) {
@@ -100,7 +100,7 @@ impl Data {
         }
     }
 
-    /// As it stands in the file: a line for each variant of a program, so that a change of one is a change of a line.
+    /// The text of the file: a line for each variant of a program, so that a change of one is a change of one line.
     ///
     /// # Errors
     /// None that depends on what is in it.
@@ -121,7 +121,7 @@ impl Data {
         Ok(out)
     }
 
-    /// All of it, to be shown.
+    /// Everything, as a report.
     ///
     /// # Errors
     /// If the declarations cannot be read.
@@ -132,7 +132,7 @@ impl Data {
                 variants.push(Variant::named(&name, &repository())?);
             }
         }
-        // The first one is that whose graphs are shown.
+        // The first variant is the one whose graphs are shown.
         variants.sort_by_key(|variant| variant.name != "lto");
         let mut report = Report::new(variants);
         for program in Program::all()? {
@@ -148,7 +148,7 @@ impl Data {
         Ok(report)
     }
 
-    /// What was measured where: a list for the head of the document.
+    /// The origins of all figures: a list for the head of the document.
     #[must_use]
     pub fn origins(&self) -> String {
         let mut found: BTreeMap<&Origin, BTreeMap<(&str, &str), Vec<&str>>> = BTreeMap::new();

@@ -22,7 +22,7 @@ pub fn workloads() -> PathBuf {
     declarations().join("workloads")
 }
 
-/// Where the sources of a program come from.
+/// The origin of a program's sources.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Sources {
@@ -30,12 +30,12 @@ pub enum Sources {
     Package(String),
     /// This file of `testsuite/evaluation/micro`.
     File { file: String },
-    /// A folder, seen from the declaration.
+    /// A folder, relative to the declaration.
     Folder { folder: PathBuf },
 }
 
 impl Sources {
-    /// Changes with the sources.
+    /// A fingerprint of the sources.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -64,18 +64,18 @@ pub fn micro(name: &str) -> PathBuf {
     declarations().join("micro").join(name)
 }
 
-/// Programs whose figures have means of their own.
+/// Groups of programs, each with means of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Set {
-    /// Those that a rule drew (docs/evaluation-notes.md), and on which nothing is tuned.
+    /// Programs that a rule drew (docs/evaluation-notes.md), and on which nothing is tuned.
     Drawn,
-    /// Those that the encoding was measured on while it was made.
+    /// Programs on which the encoding was measured while it was made.
     #[default]
     Tuned,
-    /// Those that were chosen before anything was measured on them. Some of what came since was made for them.
+    /// Programs that were chosen before anything was measured on them. Some later work was done for them.
     Unseen,
-    /// Small loops around what costs most.
+    /// Small loops around the most expensive operations.
     Micro,
 }
 
@@ -83,7 +83,7 @@ impl Set {
     /// All sets, in the order of the report.
     pub const ALL: [Set; 4] = [Set::Drawn, Set::Tuned, Set::Unseen, Set::Micro];
 
-    /// What it is called in a report.
+    /// The name in a report.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -105,10 +105,10 @@ pub struct Program {
     /// Where its sources come from.
     #[serde(alias = "package")]
     pub sources: Sources,
-    /// Which programs it is compared with.
+    /// The programs that it is compared with.
     #[serde(default)]
     pub set: Set,
-    /// Whether rustc compiles it: with tools for rustc's LLVM or a newer one, in variants that are built with LTO.
+    /// True if rustc compiles it: with tools for rustc's LLVM or a newer one, in variants that are built with LTO.
     #[serde(default)]
     pub rust: bool,
     /// Shell commands that make the sources ready for building, in their folder, once for all variants.
@@ -116,25 +116,24 @@ pub struct Program {
     pub prepare: String,
     /// Shell commands that build it, in a copy of the prepared sources.
     ///
-    /// Here and in `prepare`, `$CC` and `$CXX` are compilers with all flags that the variant needs, so that only the
-    /// program's own are to be given.
+    /// Here and in `prepare`, `$CC` and `$CXX` are compilers with all flags of the variant, so the commands only give
+    /// the program's own.
     pub build: String,
     /// The executable that the build leaves.
     pub executable: PathBuf,
-    /// The shared libraries that the build leaves for it, in files of the names that it loads them by. All of a package
-    /// that is a library is measured with them, but for the counts of calls: these are the executable's.
+    /// The shared libraries of the build, in files of the names by which the program loads them. The libraries of the
+    /// same package are measured with the program, except for the counts of calls, which are those of the executable.
     #[serde(default)]
     pub libraries: Vec<PathBuf>,
-    /// What it is run on.
     pub workload: Workload,
-    /// Whether the capture curves are made with it.
+    /// True if capture curves are made with it.
     #[serde(default)]
     pub captures: bool,
 }
 
-/// Shell commands that run `$EXE` and print what shows that it worked. They start in an empty folder; `$INPUTS` are the
-/// generated inputs, `$WORKLOADS` the scripts of `testsuite/evaluation/workloads`, `$SOURCES` the program's prepared
-/// sources. What they print must be the same in every variant.
+/// Shell commands that run `$EXE` and print a result that shows that it worked. They start in an empty folder;
+/// `$INPUTS` are the generated inputs, `$WORKLOADS` the scripts of `testsuite/evaluation/workloads`, `$SOURCES` the
+/// program's prepared sources. The output must be the same in every variant.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -159,7 +158,7 @@ impl Program {
         Ok(programs)
     }
 
-    /// The program of this name; or that of a declaration of one's own, whose path ends with `.toml`.
+    /// The program of this name, or of a declaration whose path ends with `.toml`.
     ///
     /// # Errors
     /// If there is none, or its declaration cannot be read.
@@ -187,19 +186,19 @@ impl Program {
         Ok(Program { name, ..program })
     }
 
-    /// Whether the tools of this build take its bitcode: not where rustc's LLVM is newer.
+    /// Returns whether the tools of this build can read its bitcode, which they cannot if rustc's LLVM is newer.
     #[must_use]
     pub fn has_tools(&self) -> bool {
         !self.rust || LLVM.parse::<u32>().is_ok_and(|lld| lld >= llvm_of_rustc())
     }
 
-    /// Whether it can be built in the variant.
+    /// Returns whether it can be built in the variant.
     #[must_use]
     pub fn takes(&self, variant: &Variant) -> bool {
         !self.rust || (variant.uses_wrapper() && variant.baseline.as_deref() == Some("plain"))
     }
 
-    /// Changes when what the workload runs changes: its commands, the scripts that they name, the inputs.
+    /// A fingerprint of a workload: its commands, the scripts that they name, the inputs.
     ///
     /// # Errors
     /// If a script cannot be read.
@@ -235,7 +234,6 @@ impl Variants {
     }
 }
 
-/// Which compiler a variant uses.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compiler {
@@ -248,27 +246,26 @@ pub enum Compiler {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// Its name, with `@` and the folder of the tools if that was given.
+    /// The name, with `@` and the folder of the tools if that was given.
     #[serde(skip)]
     pub name: String,
     pub compiler: Compiler,
     /// Flags of every command of the compiler, the common ones included.
     pub flags: String,
-    /// The variant that it is compared with; none for those that others are compared with.
+    /// The variant that it is compared with. Baselines have none.
     pub baseline: Option<String>,
-    /// Whether it is built with a profile of its small workload.
+    /// True if it is built with a profile of its small workload.
     #[serde(default)]
     pub trained: bool,
-    /// Whether its runs record a trace of calls.
+    /// True if its runs record a trace of calls.
     #[serde(default)]
     pub records: bool,
-    /// What stands in front of the program's command line: a tool that records what it does. `$TRACES` is the folder
-    /// for that.
+    /// The start of the program's command line: a tool that records the program. `$TRACES` is the folder for that.
     #[serde(default)]
     pub through: String,
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// What it is, for the report.
+    /// The description in the report.
     pub note: String,
     /// The folder of `make build` whose wrappers it uses.
     #[serde(skip)]
@@ -327,7 +324,7 @@ impl Variant {
         Ok(captures.into_iter().map(complete).collect())
     }
 
-    /// Whether it is built with the wrapper compilers.
+    /// Returns whether it is built with the wrapper compilers.
     #[must_use]
     pub fn uses_wrapper(&self) -> bool {
         self.compiler == Compiler::Pcce

@@ -1,4 +1,4 @@
-//! How fast `pcce decode` decodes a stream of contexts: one for each of Lua's allocations.
+//! The speed of `pcce decode` for a stream of contexts: one for each of Lua's allocations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -23,9 +23,9 @@ const REPEATS: usize = 5;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecodeRate {
     pub tokens: usize,
-    /// Different ones among them.
+    /// Distinct contexts among them.
     pub distinct: usize,
-    /// Frames of one, on average.
+    /// Frames of a context, on average.
     pub frames_per_token: f64,
     /// Contexts decoded in a second of user time, by output format.
     pub per_second: BTreeMap<String, f64>,

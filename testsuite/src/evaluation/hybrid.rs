@@ -1,10 +1,10 @@
-//! What hybrid stack offsets would bring (pcce.txt §6), without a build that has them: the algorithm of `pcce-encoding`
-//! on the call graph of the linked program, with the frame offsets of its unwind tables, and callgrind's count of each
-//! call.
+//! The possible effect of hybrid stack offsets (pcce.txt §6), without a build that has them: the algorithm of
+//! `pcce-encoding` on the call graph of the linked program, with the frame offsets of its unwind tables, and
+//! callgrind's count of each call.
 //!
 //! The graph is that of the machine code: an edge for each call instruction of an instrumented function that calls
 //! another one, directly or through a pointer, and for each jump from one to another (a tail call, whose frame offset
-//! is 0). The dictionary says which functions are silent, and which ones open calls may reach.
+//! is 0). The dictionary tells which functions are silent, and which ones open calls may reach.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -24,7 +24,7 @@ use super::declarations::Variant;
 use crate::checked;
 use crate::machine::{self, STACK_POINTER, Transfer};
 
-/// What the calls of a workload would do. All are executed calls.
+/// Work for the encoding at the executed calls of a workload.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Work {
     /// Calls with an addition and its reversal.
@@ -35,32 +35,32 @@ pub struct Work {
     pub pushes: u64,
 }
 
-/// What they would do by way of encoding.
+/// Work by the way of encoding.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Ways {
     /// Without silent functions, offsets of ids and known starts of sub-paths, as the paper has it.
     pub basic: Work,
-    /// With all of them: what the pass does.
+    /// With all of them, like the pass.
     pub today: Work,
     /// With stack offsets as well.
     pub hybrid: Work,
-    /// The same, but sub-paths that begin in an open target are told by ids alone.
+    /// The same, except that the id alone distinguishes sub-paths that begin in an open target.
     pub by_id: Work,
     /// The paper's Algorithm 4, with silent functions.
     pub algorithm_4: Work,
 }
 
-/// What stack offsets would bring to a program.
+/// The possible effect on a program.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Hybrid {
     /// Executed calls of instrumented functions, and through pointers.
     pub calls: u64,
-    /// Those in or of silent functions.
+    /// Calls in or of silent functions.
     pub silent: u64,
-    /// Those without a fixed frame offset.
+    /// Calls without a fixed frame offset.
     pub without_frame: u64,
-    /// Executed instructions that add to the id, in this build: two for an addition and its reversal, or one where they
-    /// meet the next call's.
+    /// Executed instructions that add to the id, in this build: two for an addition and its reversal, or one for a
+    /// reversal and the next call's addition.
     #[serde(default)]
     pub executed_updates: u64,
     /// With the counts as weights.
@@ -78,13 +78,13 @@ struct Function {
 
 struct Call {
     caller: usize,
-    /// None: through a pointer.
+    /// `None` for a call through a pointer.
     callee: Option<usize>,
     count: u64,
     frame: Option<u32>,
 }
 
-/// Looks at a build of which this is the profile.
+/// Computes it from a build and its profile.
 ///
 /// # Errors
 /// If it has no dictionary or unwind tables, or they are not understood.
@@ -155,7 +155,7 @@ fn work(calls: &[&Call], code: impl Fn(EdgeId) -> HybridCode) -> Work {
     work
 }
 
-/// The graph, with an open node, and its encoding.
+/// The graph with an open node, and its encoding.
 fn encoded(
     functions: &[Function],
     calls: &[&Call],
@@ -195,7 +195,7 @@ fn encoded(
     (graph, encoding)
 }
 
-/// The functions, their calls, and how often instructions have added to the id.
+/// The functions, their calls, and the executions of instructions that add to the id.
 fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<Function>, Vec<Call>, u64)> {
     let json = std::env::temp_dir().join(format!("pcce-hybrid-{}.json", std::process::id()));
     let mut pcce = Command::new(variant.tools.join("pcce"));
@@ -203,7 +203,7 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
     let text = fs::read(&json);
     let _ = fs::remove_file(&json);
     let dictionary = pcce_dictionary::from_json(&text?)?;
-    // Of each module the first function in its encoding, and that.
+    // Each module's encoding, with the index of the module's first function in it.
     let mut encoded = HashMap::new();
     for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == pcce_dictionary::STATIC) {
         let mut first = 0;
@@ -216,7 +216,7 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
 
     let executed = |address: u64| profile.executed.get(&address).copied().unwrap_or(0);
     let mut functions = Vec::new();
-    // First address, and the one behind the last.
+    // From the first address to the end.
     let mut ranges: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
     for function in &code.functions {
         let Role::Instrumented(module, row) = function.role else { continue };
@@ -258,7 +258,7 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
             continue;
         }
         let callee = if machine::is_through_pointer(operand) {
-            // Of jumps through registers, most are tables of a switch.
+            // Most jumps through registers are tables of a switch.
             if jump {
                 continue;
             }
@@ -276,10 +276,10 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
     Ok((functions, calls, updates))
 }
 
-/// How far the stack pointer is below the beginning of the activation (the canonical frame address).
+/// The distances of the stack pointer from the beginning of the activation (the canonical frame address).
 struct Frames {
-    /// Ascending: first address, the one behind the last, distance. Where the stack pointer alone does not tell, there
-    /// is no row.
+    /// Ascending: first address, end, distance. Addresses where the frame does not count from the stack pointer have no
+    /// row.
     rows: Vec<(u64, u64, u32)>,
 }
 
@@ -328,7 +328,7 @@ impl Frames {
 mod tests {
     use super::*;
 
-    /// main calls a and b, which call c from frames of this size.
+    /// main calls a and b, which call c from frames of these sizes.
     fn diamond(frames: [u32; 2], silent: bool) -> Hybrid {
         let function = |main| Function { main, open: false, silent, count: 100 };
         let functions: Vec<Function> = (0..4).map(|i| function(i == 0)).collect();
@@ -362,7 +362,7 @@ mod tests {
         let program = fs::read(std::env::current_exe().unwrap()).unwrap();
         let frames = Frames::read(&program).unwrap();
         assert!(frames.rows.len() > 1000);
-        // Where a function begins, there is the return address only.
+        // At the beginning of a function there is only the return address.
         let starts = frames.rows.iter().filter(|&&(.., offset)| offset == 8).count();
         assert!(starts > 100, "{starts} of {}", frames.rows.len());
         let &(start, end, offset) = &frames.rows[frames.rows.len() / 2];

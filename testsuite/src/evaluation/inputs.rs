@@ -26,7 +26,7 @@ use anyhow::{Context as _, Result};
 use super::store::fingerprint;
 use crate::checked;
 
-/// Changes with the generator.
+/// A fingerprint of the generator.
 #[must_use]
 pub fn version() -> String {
     fingerprint([include_str!("inputs.rs")])
@@ -91,7 +91,7 @@ impl Words {
         Words { random, words }
     }
 
-    /// A word; few words are most of a text.
+    /// A word. A few words make up most of a text.
     fn word(&mut self) -> &str {
         let n = self.words.len();
         let (a, b, c) = (self.random.below(n), self.random.below(n), self.random.below(n));

@@ -1,5 +1,5 @@
-//! The steps of the evaluation of one program: each is stored, and done again only when something it depends on
-//! has changed.
+//! The steps of the evaluation of one program. The results of each are stored, and it runs again only when something
+//! that it depends on has changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub enum Step {
     Captures,
     Decode,
     Hybrid,
-    /// Traces of calls: their size, and whether they are what happened.
+    /// Traces of calls: their size, and whether they are right.
     Trace,
     Parts,
 }
@@ -63,12 +63,12 @@ pub struct Evaluated<'a> {
 /// Interleaved runs of a variant and its baseline.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Times {
-    /// Baseline and variant, one after the other, in this or the other order.
+    /// A run of the baseline and one of the variant, in either order.
     pub pairs: Vec<(Usage, Usage)>,
 }
 
 impl Evaluated<'_> {
-    /// How a build of the program is run.
+    /// The environment of a run of a build.
     #[must_use]
     pub fn runner<'r>(&'r self, built: &'r Built) -> Runner<'r> {
         Runner {
@@ -83,7 +83,7 @@ impl Evaluated<'_> {
         }
     }
 
-    /// How a build of the variant is run.
+    /// The environment of a run of the variant.
     fn runner_of<'r>(&'r self, variant: &'r Variant, built: &'r Built) -> Runner<'r> {
         Runner { records: variant.records, through: &variant.through, ..self.runner(built) }
     }
@@ -101,7 +101,7 @@ impl Evaluated<'_> {
         self.build_with(&Variant { flags, ..variant.clone() }, verify, &fingerprint_file(&profile)?)
     }
 
-    /// What a build that counts its calls writes about the small workload.
+    /// The profile that a build with counters writes for the small workload.
     fn profile(&self, variant: &Variant) -> Result<PathBuf> {
         let name = format!("{}-counting", variant.name);
         let flags = format!("{} --pcce-profile-generate", variant.flags);
@@ -182,7 +182,7 @@ impl Evaluated<'_> {
     }
 
     /// Runs the builds one after the other, `pairs` times, beginning with another one each time. The first is the
-    /// baseline of the others. Those that have so many pairs already are not run again.
+    /// baseline of the others. Builds that have so many pairs already are not run again.
     ///
     /// # Errors
     /// If a run fails.
@@ -251,7 +251,7 @@ impl Evaluated<'_> {
         self.store.step(&self.program.name, &variant.folder_name(), "callgrind", &depends, run)
     }
 
-    /// Counts calls, and finds out what stack offsets would bring.
+    /// Counts calls, and computes the possible effect of stack offsets.
     ///
     /// # Errors
     /// If valgrind fails, or the build has no dictionary.
@@ -316,7 +316,7 @@ impl Evaluated<'_> {
         self.store.step(&self.program.name, &variant.folder_name(), "verify", &depends, run)
     }
 
-    /// Records traces of the workload, in verify mode too, and looks at them.
+    /// Records traces of the workload, also in verify mode, and measures them.
     ///
     /// # Errors
     /// If a run fails or prints something else than `expected`, or if events were not what the reader says.
@@ -332,7 +332,7 @@ impl Evaluated<'_> {
         ]);
         let recorded = |built: &Built| {
             let mut runner = self.runner_of(variant, built);
-            // A program in verify mode reports there, and not in what it prints.
+            // A program in verify mode writes its report there, not into its output.
             runner
                 .environment
                 .push(("PCCE_VERIFY_REPORT".into(), self.scratch.with_extension("report").into()));

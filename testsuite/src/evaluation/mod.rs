@@ -1,12 +1,12 @@
 //! The evaluation: real programs from Debian's source packages, built plain and with the pass, run, and compared.
 //!
-//! Declared in `testsuite/evaluation`: [`declarations`] reads programs (one file each) and variants. [`build`] builds them,
-//! [`inputs`] makes what they read, [`workload`], [`callgrind`], [`call_graph`] and [`verify`] look at them, [`hybrid`] at what
-//! stack offsets would change, [`traces`] at what was recorded of calls, [`several_runs`] at traces from
-//! several runs, [`measure`] are the steps, [`capture_cost`]
-//! compares ways to capture, [`decode_speed`] times the decoder, [`statistics`], [`report`] and [`charts`] sum up beside what
-//! the [`papers`] report, [`store`] keeps results, and [`data`] what the
-//! documents say.
+//! | modules | purpose |
+//! |---|---|
+//! | [`declarations`], [`inputs`], [`papers`] | programs, variants, inputs, and the papers' figures, from `testsuite/evaluation` |
+//! | [`build`], [`workload`], [`measure`], [`store`] | builds, runs, the steps of a program, and their stored results |
+//! | [`callgrind`], [`call_graph`], [`verify`], [`verified_numbers`] | executed calls, the static call graph, verify mode |
+//! | [`hybrid`], [`capture_cost`], [`decode_speed`], [`traces`], [`several_runs`] | figures of one feature each |
+//! | [`statistics`], [`report`], [`charts`], [`data`] | tables, charts and the documents |
 
 pub mod build;
 pub mod call_graph;

@@ -1,4 +1,4 @@
-//! What the papers report, from `testsuite/evaluation/papers.toml`.
+//! The figures of the papers, from `testsuite/evaluation/papers.toml`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ pub struct Papers {
     pub dacce: BTreeMap<String, Dacce>,
 }
 
-/// A row of PCCE's Tables 1 and 2. Numbers that need not fit are texts.
+/// A row of PCCE's Tables 1 and 2. Numbers that may be too large are texts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "named as the papers' columns")]
@@ -35,7 +35,7 @@ pub struct Pcce {
     pub contexts: u64,
 }
 
-/// A row of DACCE's Table 1, the columns of the PCCE that it compares with.
+/// A row of DACCE's Table 1: the columns of the PCCE that it compares itself with.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "named as the papers' columns")]

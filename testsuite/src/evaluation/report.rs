@@ -1,4 +1,4 @@
-//! What was measured, as tables and as JSON.
+//! The report of an evaluation, as tables and as JSON.
 
 mod measured;
 mod several_runs;
@@ -21,17 +21,17 @@ use super::papers::Papers;
 /// The comparison of ways to capture.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CaptureResults {
-    /// What the ways are, by name.
+    /// Descriptions of the ways, by name.
     pub notes: BTreeMap<String, String>,
     /// One capture.
     pub by_depth: Vec<DepthCost>,
     pub curves: Vec<(String, Vec<Point>)>,
 }
 
-/// So wide is prose at most.
+/// The width of prose.
 const COLUMNS: usize = 110;
 
-/// How it was measured.
+/// The method, for the head of the report.
 const HOW: &str = "\
 Programs are Debian's source packages, built with the same flags in each variant and run on generated
 inputs; `testsuite/evaluation` declares them. Each variant prints what its baseline prints. Ratios are
@@ -55,14 +55,14 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of an evaluation in these variants.
+    /// The empty report of an evaluation in these variants.
     #[must_use]
     pub fn new(variants: Vec<Variant>) -> Report {
         let (programs, captures, failures) = (Vec::new(), CaptureResults::default(), Vec::new());
         Report { variants, programs, captures, decode: None, failures }
     }
 
-    /// Adds what was measured of a program, by variant, and its capture curves.
+    /// Adds the figures of a program, by variant, and its capture curves.
     pub fn add(&mut self, program: &Program, measured: BTreeMap<String, Measured>, points: Vec<Point>) {
         if !points.is_empty() {
             self.captures.curves.push((program.name.clone(), points));
@@ -70,17 +70,17 @@ impl Report {
         self.programs.push((program.clone(), measured));
     }
 
-    /// What was measured in a variant, by program.
+    /// The figures of all programs in a variant.
     pub fn of<'a>(&'a self, variant: &'a Variant) -> impl Iterator<Item = (&'a Program, &'a Measured)> {
         self.programs.iter().filter_map(|(p, m)| Some((p, m.get(&variant.name)?)))
     }
 
-    /// What was measured of this program in a variant.
+    /// The figures of a program in a variant.
     fn found(&self, program: &str, variant: &Variant) -> Option<&Measured> {
         self.programs.iter().find(|(known, _)| known.name == program)?.1.get(&variant.name)
     }
 
-    /// As Markdown, with links to the charts. `origin`: what was measured where.
+    /// As Markdown, with links to the charts. `origin` describes the origins of the figures.
     #[must_use]
     pub fn markdown(&self, origin: &str, papers: &Papers, charts: &[Chart]) -> String {
         let mut out = format!("# Evaluation\n\n{origin}\n{HOW}");
@@ -128,7 +128,7 @@ impl Report {
     }
 }
 
-/// The same with lines of at most [`COLUMNS`], but for what is one line in Markdown: rows and titles.
+/// The same with lines of at most [`COLUMNS`], except for rows and titles.
 pub(crate) fn wrapped(text: &str) -> String {
     let options = textwrap::Options::new(COLUMNS).break_words(false);
     let lines = text.lines().map(|line| match line {

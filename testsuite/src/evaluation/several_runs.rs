@@ -1,5 +1,5 @@
-//! Traces from several runs: whether what is put together is what one run did, and how much the busiest run writes,
-//! beside what it would write if places were distributed (distributed-program-tracing.txt, Figures 13 to 16).
+//! Traces from several runs: whether the merged trace is that of one run, and how much the busiest run writes, next to
+//! what it would write if places were distributed (distributed-program-tracing.txt, Figures 13 to 16).
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::declarations::declarations;
 use crate::{checked, command, llvm};
 
-/// Into so many parts.
+/// Numbers of parts.
 pub const PARTS: std::ops::RangeInclusive<usize> = 2..=7;
 /// Sites of a profile at most (Figure 16).
 pub const LIMITS: [usize; 4] = [10, 20, 30, 40];
@@ -24,8 +24,8 @@ pub const MACHINES: usize = 3;
 
 /// Stands in front of each process of a workload: `$PCCE` collects its trace in parts, and then in one, which is the
 /// trace of the run as it was written. The clock stands still (`$CLOCK`), and all runs have the same variables in the
-/// same order, of the same lengths: Lua makes a seed of the clock and of where the stack is, gawk and make have a table
-/// of the variables. perl is given the seed of its tables.
+/// same order, of the same lengths: Lua's seed depends on the clock and the address of the stack, gawk and make have a
+/// table of the variables. perl gets the seed of its tables.
 pub const COLLECT: &str = r#"#!/bin/sh
 number=0
 until mkdir "$TRACES/$(printf %03d "$number")" 2> /dev/null; do number=$((number + 1)); done
@@ -44,13 +44,13 @@ done
 exec env -u _ "$PCCE" trace collect --keep --parts 1 -o "$run/1" -- "$@" < "$input"
 "#;
 
-/// What became of a process's trace in so many parts.
+/// A collection of a process's trace in so many parts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Collected {
     pub parts: usize,
-    /// Words that each part has kept; empty if there is no trace.
+    /// Words that each part has kept. Empty if there is no trace.
     pub kept: Vec<u64>,
-    /// Why there is none, or what is not as in the whole run; empty if all is well.
+    /// The reason why there is none, or the difference from the whole run. Empty if all is well.
     pub wrong: String,
 }
 
@@ -58,24 +58,24 @@ pub struct Collected {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Process {
     pub events: u64,
-    /// Each number of parts.
+    /// One collection for each number of parts.
     pub collected: Vec<Collected>,
 }
 
-/// What a way to distribute places would write.
+/// The cost of a strategy that distributes places.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Distributed {
     pub strategy: String,
     /// Events that the busiest of two, three … runs writes.
     pub busiest: Vec<u64>,
-    /// What its heaviest job writes.
+    /// Events of the heaviest job.
     pub heaviest: u64,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Parts {
     pub processes: Vec<Process>,
-    /// Events that one run writes that writes all places with alternatives.
+    /// Events of a run that writes all places with alternatives.
     pub alone: u64,
     pub strategies: Vec<Distributed>,
     /// By function, with [`MACHINES`] and profiles of bounded size: events of the busiest.
@@ -105,7 +105,7 @@ pub fn streams(program: &Path, trace: &Path) -> Result<Vec<(u32, u64, u64)>> {
     Ok(found)
 }
 
-/// Goes through the events of a stream.
+/// Reads all events of a stream.
 type Events<'a> = dyn FnMut(&mut dyn FnMut(&pcce::trace::Event)) + 'a;
 
 fn read(program: &Path, trace: &Path, mut each: impl FnMut(u32, &mut Events<'_>)) -> Result<()> {
@@ -124,7 +124,7 @@ fn read(program: &Path, trace: &Path, mut each: impl FnMut(u32, &mut Events<'_>)
     Ok(())
 }
 
-/// Looks at what [`COLLECT`] has left in a folder.
+/// Compares the files that [`COLLECT`] has left in a folder.
 ///
 /// # Errors
 /// If something cannot be read, or a distribution does not tell what it should.
@@ -183,13 +183,13 @@ fn collected(program: &Path, run: &Path, parts: usize, whole: &[(u32, u64, u64)]
     Ok(Collected { parts, kept, wrong })
 }
 
-/// The functions of a program, and what was executed of them.
+/// The functions of a program, with their executions.
 struct Functions {
     traced: Vec<Choices>,
     names: Vec<String>,
-    /// How often each was entered from code of which nothing is known.
+    /// Entries of each function from unknown code.
     entered: Vec<u64>,
-    /// How often calls of such code returned, and how often control came elsewhere in another way.
+    /// Returns of calls from unknown code, and other ways in which control came back to it.
     returned: u64,
     elsewhere: u64,
 }
@@ -224,7 +224,7 @@ impl Functions {
         Ok(Self { traced, names, entered, returned: 0, elsewhere: 0 })
     }
 
-    /// Adds what a trace has of them.
+    /// Counts the events of a trace.
     fn count(&mut self, program: &Path, trace: &Path) -> Result<()> {
         let file = TraceFile::open(trace)?;
         let programs = Programs::load(&[&file], program, &[], &[])?;
@@ -250,8 +250,7 @@ impl Functions {
         })
     }
 
-    /// With one more function: what may come while code runs of which nothing is known. Any of it may come in the
-    /// other's stead.
+    /// Adds a function for unknown code, in which each event may come in place of each other.
     fn choices(mut self) -> Vec<Choices> {
         let mut counts: Vec<u64> = self.entered.into_iter().filter(|&count| count > 0).collect();
         counts.extend([self.returned, self.elsewhere]);

@@ -1,4 +1,4 @@
-//! Medians of ratios, and how sure they are.
+//! Medians of ratios, and their confidence.
 
 /// A median with an interval that holds the true one with at least 95 % confidence, whatever the distribution: between
 /// two order statistics, by the binomial distribution. With fewer than six values, all of them together
@@ -10,7 +10,7 @@ pub struct Median {
     pub count: usize,
 }
 
-/// The median of some values; none if there are none.
+/// The median of some values, or `None` without values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<Median> {
     let mut sorted = values.to_vec();
@@ -31,7 +31,7 @@ pub fn median(values: &[f64]) -> Option<Median> {
     Some(Median { median, interval: (sorted[low], sorted[n - 1 - low]), count: n })
 }
 
-/// The geometric mean of ratios; none if there are none.
+/// The geometric mean of ratios, or `None` without ratios.
 #[must_use]
 pub fn geometric_mean(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut n) = (0.0, 0);

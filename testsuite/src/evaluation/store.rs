@@ -1,7 +1,7 @@
-//! Results on disk: one JSON file for each step, so that an interrupted evaluation goes on where it stopped.
+//! Results on disk: one JSON file for each step, so that an interrupted evaluation continues.
 //!
-//! A file holds the fingerprint of everything that its figures depend on. A step runs again when that changes, and
-//! only then.
+//! A file holds the fingerprint of everything that its figures depend on. A step runs again when that changes, and only
+//! then.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Store {
         self.folder.join(program).join(variant).join(step).with_extension("json")
     }
 
-    /// What was stored for the step, if it belongs to this fingerprint.
+    /// The stored result of the step, if it has this fingerprint.
     #[must_use]
     pub fn get<T: DeserializeOwned>(
         &self,
@@ -80,7 +80,7 @@ impl Store {
         let path = self.path(program, variant, step);
         fs::create_dir_all(path.parent().expect("has a parent"))?;
         let stored = Stored { fingerprint: fingerprint.to_owned(), value };
-        // Whole or not at all.
+        // Atomically.
         let partial = path.with_extension("partial");
         fs::write(&partial, serde_json::to_vec_pretty(&stored)?)?;
         fs::rename(&partial, &path).with_context(|| path.display().to_string())?;
@@ -90,7 +90,7 @@ impl Store {
     /// The stored result of the step, or else that of `run`, which is stored.
     ///
     /// # Errors
-    /// Those of `run`, or if the result cannot be written.
+    /// The errors of `run`, or if the result cannot be written.
     pub fn step<T: Serialize + DeserializeOwned>(
         &self,
         program: &str,

@@ -1,4 +1,4 @@
-//! Traces of calls: how large they are, and whether they are what happened.
+//! Traces of calls: their size, and whether they are right.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,24 +11,25 @@ use serde::{Deserialize, Serialize};
 use super::declarations::Variant;
 use crate::command;
 
-/// What the processes of a workload recorded.
+/// The traces of the processes of a workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Recorded {
     /// Bytes that the file takes on the disk.
     pub bytes: u64,
-    /// The same, behind `zstd -3`.
+    /// The same after `zstd -3`.
     pub compressed: u64,
     /// Verify mode: events compared.
     pub events: u64,
     /// Verify mode: chunks that were read from their own beginning, too.
     pub chunks: u64,
-    /// Verify mode: chunks of the trace in which the reader finds other events than there were, or another stack.
+    /// Verify mode: chunks of the trace in which the reader finds wrong events or a wrong stack.
     pub wrong: u64,
-    /// Verify mode: what `pcce trace check` says is missing or cannot be compared; empty if there is nothing.
+    /// Verify mode: gaps, and parts that cannot be compared, as `pcce trace check` reports them. Empty if there are
+    /// none.
     pub missing: String,
 }
 
-/// Whether `pcce trace` reads what the variant writes.
+/// Returns whether `pcce trace` reads what the variant writes.
 #[must_use]
 pub fn is_read(variant: &Variant) -> bool {
     variant.records && variant.uses_wrapper() && !variant.environment.contains_key("PCCE_OPTIONS")
@@ -69,7 +70,7 @@ pub fn size(traces: &[PathBuf]) -> Result<Recorded> {
     Ok(recorded)
 }
 
-/// Compares a trace of verify mode with what the program has counted.
+/// Compares a trace of verify mode with the counts of the program.
 ///
 /// # Errors
 /// If events differ, with what `pcce` says of it.

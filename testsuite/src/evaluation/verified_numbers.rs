@@ -1,7 +1,7 @@
-//! Numbers of verify mode, decoded when the program is over and compared with its shadow stack.
+//! Numbers of verify mode, decoded after the end of the program and compared with its shadow stack.
 //!
 //! A program in verify mode compares the number of every function entry with that of the first entry with the same
-//! shadow stack. Here each of the latter is decoded (`pcce verified`): so every entry's number is known to be right.
+//! shadow stack. Here each of these first entries is decoded (`pcce verified`), so all numbers are checked.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,22 +13,22 @@ use serde::{Deserialize, Serialize};
 use super::build::Built;
 use crate::{checked, command, files};
 
-/// What was decoded, of all processes.
+/// The results of all processes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Decoded {
     pub contexts: u64,
-    /// Those of silent functions, in which no number is taken.
+    /// Contexts of silent functions, in which no number is taken.
     pub silent: u64,
-    /// Those that were decoded and compared.
+    /// Contexts that were decoded and compared.
     pub decoded: u64,
     pub calls: u64,
-    /// Those with calls missing behind a boundary.
+    /// Contexts with calls missing behind a boundary.
     pub partly: u64,
     /// Bytes of the file of numbers.
     pub bytes: u64,
 }
 
-/// Of a larger file, every tenth context is decoded.
+/// If the file is larger, every tenth context is decoded.
 const LARGE: u64 = 1 << 28;
 
 /// The files that the processes of a workload write.
@@ -60,7 +60,7 @@ impl Numbers {
         ]
     }
 
-    /// Decodes and compares, and takes the files away.
+    /// Decodes and compares, and removes the files.
     ///
     /// # Errors
     /// If a context is another one than that of the shadow stack, with what `pcce` says of it.
@@ -85,7 +85,7 @@ impl Numbers {
             all.calls += calls;
             all.partly += partly;
         }
-        // In small programs nothing takes a context: then all functions are silent.
+        // In small programs no function takes a context: then all functions are silent.
         ensure!(all.decoded + all.silent > 0, "no context was looked at");
         fs::remove_dir_all(&self.folder)?;
         fs::remove_file(&self.numbers)?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::verified_numbers::Decoded;
 
-/// What the processes of a workload in verify mode reported.
+/// The reports of a workload's processes in verify mode.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Verified {
     pub processes: u64,
@@ -19,7 +19,7 @@ pub struct Verified {
     pub mismatches: u64,
     #[serde(default)]
     pub depths: Depths,
-    /// What became of the numbers.
+    /// The results of decoding the numbers.
     #[serde(default)]
     pub numbers: Decoded,
 }
@@ -32,7 +32,7 @@ pub struct Depths {
     pub frames: Histogram,
 }
 
-/// How many there are of each depth.
+/// The counts by depth.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Histogram(pub BTreeMap<u64, u64>);
 
@@ -47,7 +47,7 @@ impl Histogram {
         self.0.keys().next_back().copied()
     }
 
-    /// The smallest depth that holds this share of all.
+    /// The smallest depth up to which this share of all lies.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         self.cumulative().find(|&(_, below)| below >= share).map(|(depth, _)| depth)
@@ -60,14 +60,14 @@ impl Histogram {
         (total > 0).then(|| sum / total as f64)
     }
 
-    /// The share of those that have depth 0.
+    /// The share of depth 0.
     #[must_use]
     pub fn share_of_zero(&self) -> Option<f64> {
         let total = self.total();
         (total > 0).then(|| self.0.get(&0).copied().unwrap_or(0) as f64 / total as f64)
     }
 
-    /// Each depth, and the share of all that it holds.
+    /// Each depth, and the share up to it.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, f64)> {
         let total = self.total() as f64;
         self.0.iter().scan(0, move |sum, (&depth, &n)| {

@@ -1,4 +1,4 @@
-//! Running workloads: in an empty folder, with their output kept, and what they used.
+//! Runs of workloads: in an empty folder, with their output, time and memory.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use super::build::script;
 use super::declarations::{Program, workloads};
 use crate::artifact;
 
-/// What a command and its children used.
+/// The usage of a command and its children.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Usage {
     /// User time in seconds.
@@ -28,7 +28,7 @@ pub struct Usage {
     pub peak_memory: u64,
 }
 
-/// What a workload printed.
+/// The output of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Printed {
     /// Bytes on standard output.
@@ -36,7 +36,7 @@ pub struct Printed {
     pub sha256: String,
 }
 
-/// How a program is run: the executable and what its workload's variables stand for.
+/// The environment of a program's runs: the executable, and the values of its workload's variables.
 #[derive(Clone, Debug)]
 pub struct Runner<'a> {
     pub program: &'a Program,
@@ -46,9 +46,9 @@ pub struct Runner<'a> {
     pub sources: &'a Path,
     /// A folder that is emptied for each run.
     pub scratch: PathBuf,
-    /// Whether it records a trace of calls.
+    /// True if it records a trace of calls.
     pub records: bool,
-    /// What stands in front of its command line ([`Variant`](super::declarations::Variant)).
+    /// The start of its command line ([`Variant`](super::declarations::Variant)).
     pub through: &'a str,
     pub environment: Vec<(String, OsString)>,
 }
@@ -60,7 +60,7 @@ impl Runner<'_> {
         self.scratch.join("traces")
     }
 
-    /// Runs the commands; what they print goes to a file. Returns what was used, and that file.
+    /// Runs the commands with their output in a file. Returns the usage, and that file.
     ///
     /// # Errors
     /// If they fail, with the end of what they wrote to standard error.
@@ -96,7 +96,7 @@ impl Runner<'_> {
         Ok((usage, output))
     }
 
-    /// Runs the commands and returns what they printed.
+    /// Runs the commands and returns a summary of their output.
     ///
     /// # Errors
     /// If they fail, or print nothing.
@@ -122,7 +122,7 @@ impl Runner<'_> {
     }
 }
 
-/// Shell commands, and where they run.
+/// Shell commands, and their environment.
 #[derive(Clone, Debug)]
 pub struct Shell<'a> {
     /// The commands; the first that fails ends them.
@@ -150,7 +150,7 @@ impl Shell<'_> {
         let status = Command::new(artifact("measured"))
             .arg(&usage)
             .args(["sh", "-ec", self.commands])
-            // What somebody has set for other purposes must not decide what is measured.
+            // A variable that was set for another purpose must not change the result.
             .env_clear()
             .envs(["PATH", "HOME", "TMPDIR"].iter().filter_map(|name| Some((name, env::var_os(name)?))))
             .env("LC_ALL", "C")

@@ -1,18 +1,18 @@
-//! Generator of C++ programs that take contexts, and of what these contexts are.
+//! Generator of C++ programs that take contexts, and of these contexts.
 //!
-//! A program is made as a tree of statements from a seed. The tree is printed as source, in several
-//! translation units, and interpreted: the interpreter's own stack, of functions and the lines at which they call, is
-//! the context of each place that takes one. So the expected chains come from the meaning of the source alone, and the
-//! program carries nothing for it that could change how it is compiled.
+//! A program is made as a tree of statements from a seed. The tree is printed as source, in several translation units,
+//! and interpreted: the interpreter's own stack, of functions and the lines at which they call, is the context of each
+//! place that takes one. So the expected chains come from the meaning of the source alone, and the program carries
+//! nothing for it that could change how it is compiled.
 //!
-//! What a program has: direct calls, recursion (also deep, and between units), calls through pointers, tables,
+//! Programs have direct calls, recursion (also deep, and between units), calls through pointers, tables,
 //! `std::function`, virtual functions and thunks, lambdas, callbacks from `qsort` and `std::sort`, functions in several
 //! units (`inline`), static initialisers, local objects whose constructors and destructors call on and take contexts
 //! (also while the stack is unwound), exceptions thrown through all of that, caught by type or not, and thrown again,
 //! threads, and code that is not instrumented, which calls back, catches, and calls back again.
 //!
-//! Every function has a parameter `n` that each call makes smaller and returns at once where `n` is 0, so that programs
-//! end whatever they call. Conditions depend on `n` and on counters of loops only: the interpreter knows both.
+//! Every function has a parameter `n` that each call makes smaller, and returns at once where `n` is 0, so that
+//! programs end whatever they call. Conditions depend on `n` and on counters of loops only: the interpreter knows both.
 
 mod execute;
 mod generate;
@@ -51,25 +51,25 @@ pub(crate) struct Expected {
 
 /// A frame that must come out.
 struct Known {
-    /// The function's name starts so.
+    /// The start of the function's name.
     start: String,
-    /// And it ends so: what is between is the compiler's name for a lambda.
+    /// The end of the name. Between start and end is the compiler's name for a lambda.
     end: &'static str,
-    /// A boundary has none.
+    /// `None` for a boundary.
     file: Option<String>,
-    /// Not known where a destructor is called: compilers choose between the end of the block and the statement that
-    /// leaves it.
+    /// `None` where a destructor is called: compilers choose between the end of the block and the statement that leaves
+    /// it.
     line: Option<u32>,
 }
 
 /// The file that is not instrumented.
 pub const PLAIN_FILE: &str = "plain.cpp";
 
-/// What the interpreter may do with a program before it is too large.
+/// The interpreter's limits. A program that exceeds them is too large.
 const MAX_CONTEXTS: usize = 1500;
 const MAX_CALLS: usize = 20_000;
 const MAX_THREADS: usize = 24;
-/// A program with fewer is not worth its compilation.
+/// A program with fewer contexts is not worth its compilation.
 const MIN_CONTEXTS: usize = 20;
 /// The code that is not instrumented.
 const PLAIN: &str = crate::source!("generated/cxx/plain.cpp");
@@ -97,10 +97,8 @@ pub fn generate(seed: u64) -> Program {
     }
 }
 
-// ---- The tree.
-
 impl Model {
-    /// What is expected for each of the names that a program has shown, in their order.
+    /// The expected contexts for the names that a program has shown, in their order.
     pub(crate) fn order(&self, names: &[String]) -> Result<Vec<&Expected>, String> {
         let mut threads: HashMap<u64, std::slice::Iter<Expected>> =
             self.threads.iter().map(|(tag, shown)| (*tag, shown.iter())).collect();

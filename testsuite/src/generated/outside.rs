@@ -1,9 +1,9 @@
 //! Random C++ programs whose calls and exceptions go through code that the pass has not seen.
 //!
 //! Functions of three modules call each other directly, through pointers, and through functions of a plain module: one
-//! catches whatever comes and calls back, one calls back while it is unwound. They throw, catch, throw again, and have
-//! objects to destroy. A counter ends them. What they do is the same in each build; what contexts there are, verify
-//! mode knows.
+//! catches every exception and calls back, one calls back while it is unwound. They throw, catch, throw again, and have
+//! objects to destroy. A counter ends them. Their output is the same in each build, and verify mode checks their
+//! contexts.
 
 use std::fmt::Write as _;
 
@@ -11,9 +11,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 const FUNCTIONS: u32 = 9;
-/// How many modules they are in.
+/// The number of their modules.
 const MODULES: usize = 3;
-/// How deep statements are nested.
+/// The depth of nested statements.
 const DEPTH: u32 = 4;
 
 /// The file that is compiled without the pass in each build.

@@ -1,5 +1,5 @@
-//! What the tests know of the machine that they run on: how disassemblers write its instructions, the registers of a
-//! process that is traced, and what the toolchain calls it. Each machine has a folder, and is chosen here.
+//! The machine that the tests run on: its instructions in disassemblies, the registers of a traced process, and its
+//! names in the toolchain. Each machine has a folder, and is chosen here.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -61,7 +61,7 @@ pub(super) fn program(attributes: &[Attribute]) -> [String; 3] {
         let (parameter, argument) = (in_front(0), in_front(1));
         let add = if *result { "sum +=" } else { "(void)" };
         let head = format!("long f_{name}({parameter}long n, action *back{parameters})");
-        // What must be inlined has to be where it is called.
+        // A function that must be inlined has to be defined where it is called.
         let inlined = attribute.contains("always_inline");
         let linkage = if inlined { "static inline " } else { "" };
         let declared = if *definition { "" } else { attribute };

@@ -1,4 +1,4 @@
-//! Decoded tokens next to the addresses that libgcc's unwinder found.
+//! Compares decoded tokens with the addresses that libgcc's unwinder found.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,8 @@ use crate::chain::{Frame, add, decoded, is_push_thunk, show, symbol_names, symbo
 use crate::machine::{Transfer, transfer};
 use crate::{Output, artifact, command, llvm, run, run_with_input};
 
-/// Compares the points that a program has shown. `lines`: its debug information has them, and inlined calls.
+/// Compares the points in the output of a program. `lines` tells whether its debug information has lines and inlined
+/// calls.
 pub(super) fn compare_points(
     program: &Path,
     output: &Output,
@@ -81,7 +82,7 @@ pub(super) fn compare_points(
         {
             continue;
         }
-        // In the linker's stubs, which have no tables, the unwinder is lost, and where frames are many.
+        // The unwinder fails in the linker's stubs, which have no tables, and where there are too many frames.
         if !expected.iter().any(ends_thread) {
             counts.lost += 1;
             continue;
@@ -95,7 +96,7 @@ pub(super) fn compare_points(
     if wrongs == 0 { Ok(()) } else { Err(format!("{wrongs} of {} points:\n{wrong}", points.len())) }
 }
 
-/// A frame with the last part of the function's name: not all demanglers write types the same way.
+/// A frame with the last part of the function's name. Demanglers write types in different ways.
 fn simplified(frame: Frame, lines: bool) -> Frame {
     match frame {
         Frame::Call(name, line, inlined) => {
@@ -123,11 +124,11 @@ fn last_part(name: &str) -> String {
     }
     let part = part.strip_suffix(" const").unwrap_or(&part);
     let part = part.rsplit(' ').next().unwrap_or(part);
-    // Linking gives local functions of one name numbers, and without debug information there is no other name.
+    // Linking renames local functions of equal names by numbers, and without debug information there is no other name.
     part.split('.').next().unwrap_or(part).to_owned()
 }
 
-/// Takes away what called the outermost function: nobody's code.
+/// Removes the callers of the outermost function, which are of no interest.
 fn trim(frames: &mut Vec<Frame>) {
     while frames.last() == Some(&Frame::Plain) {
         frames.pop();
@@ -144,7 +145,7 @@ fn ends_thread(frame: &Frame) -> bool {
     matches!(&**name, "main" | "thread" | "~Global" | "_M_run") || name.starts_with("_GLOBAL__sub_I")
 }
 
-/// Whether two frames are of one call. The line table may have no line for it, where code was moved.
+/// Returns whether two frames are of one call. The line table may have no line for it, where code was moved.
 fn is_same(expected: &Frame, found: &Frame) -> bool {
     match (expected, found) {
         (Frame::Call(e, 0, inlined), Frame::Call(f, _, found)) => e == f && inlined == found,
@@ -171,10 +172,10 @@ fn jumping_functions(program: &Path) -> BTreeSet<String> {
     found
 }
 
-/// Whether a decoded chain says what is expected, as far as it says something. The functions `jumping` may have left by
-/// a tail call: they are no frames then.
+/// Returns whether a decoded chain agrees with the expected one as far as it goes. The functions in `jumping` may have
+/// left by a tail call, and then have no frame.
 fn fits(expected: &[Frame], found: &[Frame], jumping: &BTreeSet<String>) -> bool {
-    // Which beginnings of what is expected fit the frames so far.
+    // The lengths of the beginnings of `expected` that fit the frames so far.
     let mut ends: BTreeSet<usize> = BTreeSet::from([0]);
     for (i, frame) in found.iter().enumerate() {
         let may_have_left = |of: &Frame| match of {
@@ -196,7 +197,7 @@ fn fits(expected: &[Frame], found: &[Frame], jumping: &BTreeSet<String>) -> bool
                     next.insert(end);
                     _ = (expected.get(end) == Some(&Frame::Plain)).then(|| next.insert(end + 1));
                 }
-                // No frame is left of a tail call.
+                // A tail call leaves no frame.
                 Frame::Tail(_) => _ = next.insert(end),
                 // The frame that the kernel has made.
                 boundary if is_signal(boundary) => {

@@ -1,12 +1,12 @@
 //! Programs in all ways of building them, compared with a backtrace.
 //!
 //! A program takes contexts at many points, some in a handler of a timer's signal. At each point libgcc's unwinder
-//! tells the addresses of the calls, and LLVM's symboliser their functions, lines and inlined calls: that is what the
-//! decoded token must say. A boundary in it may hide frames, but no frame may be wrong, and none missing without a
+//! tells the addresses of the calls, and LLVM's symboliser their functions, lines and inlined calls: the decoded token
+//! must say the same. A boundary in it may hide frames, but no frame may be wrong, and none missing without a
 //! boundary.
 //!
 //! `matrix/flags.toml` has the flags, `matrix/attributes.toml` calling conventions and attributes of functions. The
-//! programs are those of `matrix/`, one made of the attributes, and generated ones ([`crate::cxx`]).
+//! programs are those of `matrix/`, one made of the attributes, and generated ones ([`crate::generated::cxx`]).
 
 mod attributes;
 mod compare;
@@ -24,10 +24,10 @@ pub use self::attributes::{Attribute, attributes};
 use crate::generated::cxx;
 use crate::{Output, artifact, command, llvm, repository, run, run_within};
 
-/// Time for a compilation or a run, on a machine that does much else.
+/// Time limit of a compilation or a run, on a machine with other load.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A row of `matrix/flags.toml`: flags, and what is known of programs built with them.
+/// A row of `matrix/flags.toml`: flags, and facts about programs built with them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -80,7 +80,7 @@ fn folder() -> PathBuf {
     repository().join("testsuite/matrix")
 }
 
-/// How the pass gets at a program.
+/// The way in which the pass is applied to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// The whole program when it is linked.
@@ -105,7 +105,7 @@ impl Mode {
         }
     }
 
-    /// The wrapper's, for the first module and for others.
+    /// The mode of the wrapper for the first module and for others.
     fn of_module(self, first: bool) -> &'static str {
         match self {
             Self::Link => "link",
@@ -124,7 +124,7 @@ pub enum Program {
     Objects,
     /// A function for each of these attributes, in one module, and their callers in another one.
     Attributes(Vec<Attribute>),
-    /// What the generator of C++ makes of a seed.
+    /// The program that the generator of C++ makes from a seed.
     Generated(u64),
 }
 
@@ -173,11 +173,11 @@ impl fmt::Display for Program {
 #[derive(Clone, Debug)]
 pub struct Case {
     pub program: Program,
-    /// What flags.toml says.
+    /// The row of flags.toml.
     row: Row,
     pub flags: String,
     pub level: &'static str,
-    /// Nobody has said that a plain build takes these flags.
+    /// True if it is not known whether a plain build accepts these flags.
     listed: bool,
 }
 
@@ -189,7 +189,7 @@ impl fmt::Display for Case {
 
 const LEVELS: [&str; 5] = ["-O2", "-O0", "-O1", "-Os", "-O3"];
 
-/// All cases. `seed`: which levels and generated programs the rows get.
+/// All cases. `seed` selects the levels and generated programs of the rows.
 #[must_use]
 pub fn cases(seed: u64) -> Vec<Case> {
     let Flags { rows, listed } = read("flags.toml");
@@ -225,22 +225,22 @@ pub fn cases(seed: u64) -> Vec<Case> {
     };
     for level in ["-O0", "-O2"] {
         let program = Program::Attributes(attributes());
-        // Of which one of the attributes says something.
+        // One of the attributes has an effect only with this flag.
         let (row, flags) = (row("attributes"), "-fcf-protection".to_owned());
         cases.push(Case { program, row, flags, level, listed: false });
     }
     let except: BTreeSet<&str> = listed.except.iter().flat_map(|e| e.flags.split(' ')).collect();
     for flags in listed_flags().into_iter().filter(|flag| !except.contains(flag.as_str())) {
         let mut row = row("listed");
-        // What it does to tables is not known.
+        // Its effect on tables is not known.
         row.signals = false;
         cases.push(Case { program: Program::Calls, row, flags, level: "-O2", listed: true });
     }
     cases
 }
 
-/// The flags of a row for a generated program of this seed; none for every other seed. They change nothing that the
-/// program prints, and what it is linked with is there in all modes.
+/// The flags of a row for a generated program of this seed. Every other seed has none. They do not change the output,
+/// and their libraries exist in all modes.
 #[must_use]
 pub fn flags_for(seed: u64, cxx: bool) -> Vec<String> {
     if seed.is_multiple_of(2) {
@@ -260,7 +260,7 @@ pub fn flags_for(seed: u64, cxx: bool) -> Vec<String> {
     flags.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The flags of code generation that clang lists, and that take no value.
+/// The flags of code generation in clang's list that take no value.
 fn listed_flags() -> Vec<String> {
     let help = run(&mut command(llvm("clang"), &["--help-hidden"])).expect_success().stdout;
     let flag = |line: &str| {
@@ -272,18 +272,18 @@ fn listed_flags() -> Vec<String> {
     help.lines().filter_map(flag).collect()
 }
 
-/// What was compared in a case.
+/// The comparisons of a case.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Instrumented builds.
     pub builds: usize,
     /// Different points.
     pub points: usize,
-    /// Those that decode to all frames, without a boundary but signals.
+    /// Points that decode to all frames, without a boundary except signals.
     pub whole: usize,
-    /// Those where the unwinder did not get to the end.
+    /// Points where the unwinder did not get to the end.
     pub lost: usize,
-    /// Cases of flags that a plain build does not take.
+    /// Cases whose flags a plain build refuses.
     pub skipped: usize,
 }
 
@@ -298,13 +298,13 @@ impl std::ops::AddAssign for Counts {
 }
 
 impl Case {
-    /// Whether it is about attributes of functions, not flags.
+    /// Returns whether it is about attributes of functions, not flags.
     #[must_use]
     pub fn is_of_attributes(&self) -> bool {
         matches!(self.program, Program::Attributes(_))
     }
 
-    /// Whether its flags are in no table, but in clang's list: a plain build may refuse them.
+    /// Returns whether its flags are in no table, but in clang's list: a plain build may refuse them.
     #[must_use]
     pub fn is_listed(&self) -> bool {
         self.listed
@@ -314,7 +314,7 @@ impl Case {
     /// wrong.
     ///
     /// # Errors
-    /// What is wrong.
+    /// A description of the error.
     pub fn check(&self, modes: &[Mode], work: &Path) -> Result<Counts, String> {
         let _ = fs::remove_dir_all(work);
         fs::create_dir_all(work).map_err(|e| format!("{}: {e}", work.display()))?;
@@ -392,7 +392,7 @@ impl Case {
             let object = format!("{}.{i}.o", to.display());
             let mut compile = command(&compiler, &["-c", "-o", &object]);
             let _ = compile.args(&flags).arg(source);
-            // A module of the generator that no build instruments is none of ours.
+            // A module of the generator that is compiled without the pass in each build.
             match mode {
                 _ if source.ends_with(cxx::PLAIN_FILE) => {
                     compile = command(llvm(name), &["-c", "-o", &object]);
@@ -406,8 +406,8 @@ impl Case {
         }
         let mut link = command(&compiler, &["-o"]);
         let _ = link.arg(to).args(&flags).args(&objects);
-        // GNU ld says of inline functions that it drops that they are at address 0 and behind it, where other code is.
-        // But exceptions do not find their handlers in plain programs with split functions that lld has linked.
+        // GNU ld places inline functions that it drops at address 0 in the debug information, where other code is. But
+        // exceptions do not find their handlers in plain programs with split functions that lld has linked.
         if matches!(self.program, Program::Generated(_)) && !self.flags.contains("-hot-cold-split") {
             let _ = link.arg("-fuse-ld=lld");
         }
@@ -420,14 +420,14 @@ impl Case {
 
     fn run_compiler(&self, mut compiler: std::process::Command) -> Result<(), String> {
         let output = run_within(&mut compiler, "", LIMIT)?;
-        // What is listed may have no effect, and clang says so.
+        // Flags from clang's list may have no effect, and clang says so.
         let silent = !self.listed || output.stderr.is_empty();
         if output.status == 0 && silent { Ok(()) } else { Err(output.describe()) }
     }
 
     fn run(&self, program: &Path, work: &Path) -> Result<Output, String> {
         let mut command = command("prlimit", &["--cpu=100:110", "--core=0", "--"]);
-        // Reports of others go where nobody looks.
+        // Reports of sanitizers and profiles go into the folder.
         let _ = command.arg(program).current_dir(work).env("LLVM_PROFILE_FILE", work.join("profile"));
         run_within(&mut command, "", LIMIT)
     }

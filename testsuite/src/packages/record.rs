@@ -1,4 +1,4 @@
-//! What packages have shown, kept: `docs/packages.json`, and `docs/packages.md`, which is made of it.
+//! The record of all packages: `docs/packages.json`, and `docs/packages.md`, which is written from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,36 +12,35 @@ use super::{Build, Outcome, differences};
 use crate::evaluation::report::wrapped;
 use crate::repository;
 
-/// Of all packages by their names.
+/// All packages by their names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Record {
     packages: BTreeMap<String, Entry>,
 }
 
-/// Of a package.
+/// A package.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Entry {
-    /// How many results its tests have under plain clang.
+    /// The number of results of its tests under plain clang.
     results: usize,
-    /// In each mode, by its name.
+    /// The results by mode.
     modes: BTreeMap<String, Row>,
 }
 
-/// Of a package in a mode.
+/// A package in a mode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Row {
     /// The commit that the tools were built from.
     revision: String,
-    /// Processor time of the build in verify mode, to plain clang's.
+    /// Processor time of the build in verify mode, relative to plain clang's.
     build: f64,
-    /// Results that plain clang's tests have not, or have and these have not.
+    /// Results that only one of the builds has.
     different: usize,
     /// Contexts compared in all processes of build and tests.
     contexts: u64,
-    /// Those that were wrong.
     mismatches: u64,
-    /// Those that were cut: [`Outcome::cut`].
+    /// Truncated contexts: [`Outcome::cut`].
     #[serde(default, skip_serializing_if = "is_zero")]
     cut: u64,
 }
@@ -56,13 +55,13 @@ impl Record {
         repository().join("docs/packages.json")
     }
 
-    /// The document that is made of it.
+    /// The document that is written from it.
     #[must_use]
     pub fn document() -> PathBuf {
         repository().join("docs/packages.md")
     }
 
-    /// Reads it; empty where there is none yet.
+    /// Reads it. It is empty if there is none yet.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -84,7 +83,7 @@ impl Record {
         fs::write(Self::document(), self.markdown()).with_context(|| Self::document().display().to_string())
     }
 
-    /// Takes in what came of a package in a mode of the wrapper, with tools of this commit.
+    /// Adds the outcome of a package in a mode of the wrapper, with tools of this commit.
     pub fn add(&mut self, package: &str, build: Build, revision: &str, plain: &Outcome, outcome: &Outcome) {
         let time = |outcome: &Outcome| outcome.build.user + outcome.build.system;
         let row = Row {
@@ -100,7 +99,7 @@ impl Record {
         entry.modes.insert(build.name().to_owned(), row);
     }
 
-    /// As it stands in its file: a line for each package.
+    /// The text of its file: a line for each package.
     ///
     /// # Errors
     /// None that depends on what is in it.
@@ -160,7 +159,7 @@ impl Record {
 }
 
 impl Row {
-    /// The contexts, and what is not right.
+    /// The contexts, and the errors.
     fn cell(&self) -> String {
         let mut cell = self.contexts.to_string();
         if self.mismatches > 0 {

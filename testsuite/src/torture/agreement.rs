@@ -1,4 +1,4 @@
-//! Whether a decoded chain is that of a backtrace.
+//! Compares a decoded chain with a backtrace.
 use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::chain::{Frame, is_push_thunk};
 use crate::llvm;
 use crate::machine::{Transfer, is_prefix, is_through_pointer, transfer};
 
-/// Direct jumps and calls from one function to the beginning of another, and the functions that have ones through
+/// Direct jumps and calls from one function to the beginning of another, and the functions with jumps and calls through
 /// pointers.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
@@ -21,7 +21,7 @@ pub(super) struct Transfers {
 }
 
 impl Transfers {
-    /// Those of a program, by LLVM's disassembler.
+    /// Reads a program by LLVM's disassembler.
     pub(super) fn of(executable: &Path) -> Result<Self> {
         let output =
             Command::new(llvm("llvm-objdump")).args(["-d", "--no-show-raw-insn"]).arg(executable).output();
@@ -56,25 +56,25 @@ impl Transfers {
         }
     }
 
-    /// Whether the first function may leave by a jump to the second one.
+    /// Returns whether the first function may leave by a jump to the second one.
     fn jump(&self, from: &str, to: &str) -> bool {
         self.jumps_through_pointers.contains(from)
             || self.jumps.contains(&(from.to_owned(), to.to_owned()))
             || thunks(&self.jumps, from).any(|thunk| self.call(thunk, to))
     }
 
-    /// Whether the function may leave by a jump to one that pushes for it.
+    /// Returns whether the function may leave by a jump to one that pushes for it.
     fn jumps_to_thunk(&self, from: &str) -> bool {
         thunks(&self.jumps, from).next().is_some()
     }
 
-    /// Whether the function may leave by a jump to one of a shared library.
+    /// Returns whether the function may leave by a jump to one of a shared library.
     fn jumps_out(&self, from: &str) -> bool {
         self.jumps_through_pointers.contains(from)
             || self.jumps.iter().any(|(function, target)| function == from && target.ends_with("@plt"))
     }
 
-    /// Whether the first function may call the second one.
+    /// Returns whether the first function may call the second one.
     fn call(&self, from: &str, to: &str) -> bool {
         self.calls_through_pointers.contains(from)
             || self.calls.contains(&(from.to_owned(), to.to_owned()))
@@ -82,7 +82,7 @@ impl Transfers {
     }
 }
 
-/// The name of a function, which link mode gives a further one where other modules name it.
+/// The name of a function without the further part that link mode appends for other modules.
 fn own_name(symbol: &str) -> &str {
     symbol.split(FUNCTION_SYMBOLS).next().unwrap_or(symbol)
 }
@@ -91,7 +91,7 @@ fn own_name(symbol: &str) -> &str {
 struct Line<'t> {
     function: &'t str,
     transfer: Transfer,
-    /// Its last word: a symbol with a distance, or a register or memory behind an asterisk.
+    /// The last word: a symbol with a distance, or a register or memory behind an asterisk.
     target: &'t str,
 }
 
@@ -106,7 +106,7 @@ impl<'t> Line<'t> {
     }
 }
 
-/// What a function transfers control to that pushes for it.
+/// The push thunks that a function transfers control to.
 fn thunks<'a>(transfers: &'a HashSet<(String, String)>, from: &'a str) -> impl Iterator<Item = &'a str> {
     transfers.iter().filter(move |(function, to)| function == from && is_push_thunk(to)).map(|(_, to)| &**to)
 }
@@ -120,10 +120,10 @@ pub(super) struct Agreement {
     pub(super) tail: bool,
 }
 
-/// Whether a chain is that of gdb's backtrace. The line of a call may be that of LLVM's symboliser, or another one
-/// where the debug information has none: the compiler has made one call of several, and only the site tells which of
-/// them it was. The id remembers functions that have left by a tail call; there must be such a jump, and a call of the
-/// function.
+/// Compares a chain with gdb's backtrace. `None` if they differ. The line of a call may be that of LLVM's symboliser,
+/// or another one where the debug information has none: the compiler has merged several calls, and only the site tells
+/// which of them it was. The id remembers functions that have left by a tail call; there must be such a jump, and a
+/// call of the function.
 pub(super) fn agreement(
     found: &[Frame],
     gdb: &[Frame],
@@ -135,7 +135,7 @@ pub(super) fn agreement(
     let mut agreement = Agreement::default();
     // The last function that has a frame or had one.
     let mut inner: Option<&str> = None;
-    // It is code that is not instrumented.
+    // True in code that is not instrumented.
     let mut plain = false;
     if gdb.len() != symboliser.len() {
         return None;
@@ -156,7 +156,7 @@ pub(super) fn agreement(
             let jumps = match inner {
                 Some(inner) => transfers.jump(owner?, inner),
                 None if plain => transfers.jumps_out(owner?),
-                // Those are not shown.
+                // Push thunks are not shown.
                 None => transfers.jumps_to_thunk(owner?),
             };
             if !jumps {
@@ -173,7 +173,7 @@ fn groups(chain: &[Frame]) -> Vec<&[Frame]> {
     chain.split_inclusive(|frame| !matches!(frame, Frame::Call(_, _, true))).collect()
 }
 
-/// The function of a part; None if it is a boundary.
+/// The function of a part; `None` for a boundary.
 fn owner(group: &[Frame]) -> Option<&str> {
     match group.last() {
         Some(Frame::Call(name, ..) | Frame::Tail(name)) => Some(name),
@@ -181,16 +181,16 @@ fn owner(group: &[Frame]) -> Option<&str> {
     }
 }
 
-/// Whether the parts agree, and if so, whether there is a line that is not gdb's.
+/// Compares parts of chains. If they agree, returns whether a line is not gdb's.
 fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
     if found == gdb {
         return Some(false);
     }
-    // gdb knows of jumps, too, where the debug information lists them.
+    // gdb knows jumps, too, where the debug information lists them.
     if let ([Frame::Tail(name)], [.., Frame::Call(gone, ..)]) = (found, gdb) {
         return (name == gone).then_some(false);
     }
-    // gdb takes what is inlined in a function that has nothing else to do for the function itself.
+    // If a function does nothing else, gdb takes the function inlined in it for the function itself.
     if let ([inner @ .., Frame::Call(name, line, false)], Some((Frame::Call(a, own, true), rest))) =
         (gdb, found.get(..gdb.len()).and_then(<[Frame]>::split_last))
         && found == symboliser
@@ -199,7 +199,7 @@ fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
     {
         return Some(true);
     }
-    // A call that was made of several has lost what was inlined around them, too.
+    // A call that was merged from several has lost what was inlined around them, too.
     if let (Some(Frame::Call(a, ..)), Some(Frame::Call(b, ..)), [Frame::Call(c, 0, false)]) =
         (found.last(), gdb.last(), symboliser)
     {

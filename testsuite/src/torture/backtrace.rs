@@ -1,4 +1,4 @@
-//! What gdb says of a core file.
+//! gdb's backtraces of core files.
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub struct BacktraceThread {
 
 #[derive(Debug, Deserialize)]
 pub struct BacktraceFrame {
-    /// Whether it is the innermost one, or was interrupted by a signal: not at a call.
+    /// True for the innermost frame and one interrupted by a signal: it is not at a call.
     #[serde(default)]
     exact: bool,
     function: Option<String>,
@@ -35,7 +35,7 @@ pub struct BacktraceFrame {
 }
 
 impl BacktraceFrame {
-    /// An address in the instruction that it is at; what a return address stands for ends in front of it.
+    /// An address in the frame's instruction. A return address is behind the call.
     pub(super) fn lookup(&self) -> u64 {
         self.pc.wrapping_sub(u64::from(!self.exact))
     }
@@ -52,7 +52,7 @@ pub fn backtraces(program: &Path, cores: &[PathBuf], folder: &Path) -> Result<Ve
     let script = repository().join("testsuite/crash/backtrace.py");
     let output = Command::new("gdb")
         .args(["-nx", "-q", "-batch"])
-        // Reading those of the C library again and again takes longer than all else.
+        // Reading the C library's debug information again and again would take longer than everything else.
         .args(["-ex", "set debug-file-directory /nonexistent"])
         .arg(program)
         .arg("-x")

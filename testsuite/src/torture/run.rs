@@ -1,4 +1,4 @@
-//! One run of a program, and its death.
+//! A run of a program, and the copies of it that are killed.
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub(super) struct Death {
     pub(super) core: PathBuf,
     /// A core file of the point behind the linker's stub.
     pub(super) behind: Option<PathBuf>,
-    /// What is wrong with the report.
+    /// The error in the report, empty if there is none.
     pub(super) problem: String,
 }
 
@@ -71,13 +71,13 @@ impl Run {
         let pid = Pid::from_raw(child.id() as i32);
         let name = fs::canonicalize(&victim.executable)?;
         let mut run = Self { child, pid, report, syscall: 0 };
-        // Up to the program's own code: the shell is gone, the loader is done.
+        // Waits for the program's own code, after the shell and the loader.
         for _ in 0..1000 {
             std::thread::sleep(Duration::from_millis(1));
             if !fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == name) {
                 continue;
             }
-            // Not before the handler is installed.
+            // Waits for the handler.
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
             let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -142,7 +142,7 @@ impl Run {
         }
     }
 
-    /// Waits for the next stop. False if the program has ended.
+    /// Waits for the next stop. Returns false if the program has ended.
     fn stopped(&self) -> Result<bool> {
         match waitpid(self.pid, Some(WaitPidFlag::__WALL))? {
             WaitStatus::Stopped(..) | WaitStatus::PtraceEvent(..) => Ok(true),
@@ -165,7 +165,7 @@ impl Run {
         if !line("signal: ").starts_with("SIGSEGV (11)") || line("end: ") != "complete" {
             problem = format!("{problem} the report is not whole: {report:?}");
         }
-        // The linker's stubs have no unwind tables, what they jump to has.
+        // The linker's stubs have no unwind tables, but their targets have.
         let mut behind = None;
         let in_stub = |at: u64| stubs.iter().any(|(from, to)| (*from..*to).contains(&at));
         if in_stub(registers.instruction()) {
@@ -185,7 +185,7 @@ impl Run {
         Ok(Death { pc, token, core: core.to_owned(), behind, problem })
     }
 
-    /// Returns what is wrong with the death.
+    /// Returns an error in the way the copy died.
     fn copy_and_kill(&self, registers: Registers, core: &Path) -> Result<String> {
         registers.forking(self.syscall).set(self.pid)?;
         ptrace::step(self.pid, None)?;

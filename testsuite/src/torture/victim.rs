@@ -25,7 +25,7 @@ pub struct Victim {
     /// `target/torture/NAME`.
     folder: PathBuf,
     pub(super) executable: PathBuf,
-    /// Where its code is, from and to.
+    /// The range of its code.
     code: (u64, u64),
     stubs: Vec<(u64, u64)>,
     transfers: Transfers,
@@ -135,7 +135,7 @@ impl Victim {
             [] => Vec::new(),
             _ => backtraces(&behind)?,
         };
-        // Where there is no token, something that is none stands for it.
+        // A missing token is replaced by an invalid one.
         let token = |d: &Death| if d.token.is_empty() { "0".to_owned() } else { d.token.clone() };
         let tokens: String = deaths.iter().map(|d| token(d) + "\n").collect();
         let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
@@ -152,7 +152,7 @@ impl Victim {
             outcome.instructions.insert(death.pc);
             let failed = format!("{{\"frames\":[{{\"kind\":{trace:?}}}]}}");
             let mut found = decoded(if trace.contains("\"frames\":") { trace } else { &failed });
-            // Whether there was one is not known.
+            // It is not known whether there was one.
             found.retain(|f| *f != Frame::Tail(String::new()));
             let mut frames = &gdb.threads[0].frames[..];
             let mut expected = chain(frames, "main");

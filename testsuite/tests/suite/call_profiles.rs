@@ -177,7 +177,7 @@ fn without_a_name_each_process_has_a_file() {
             fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(files.len(), 2, "{how}: {files:?}");
         files.sort_by_key(|file| counts(file)[&("often".into(), "=".into())]);
-        // What the parent counted before is not counted twice.
+        // Calls that the parent counted before the fork are counted once.
         expect(&files[0], &[("main", "=", 1), ("main", "", 1), ("work", "=", 1), ("often", "target", 10)]);
         expect(&files[1], &[("main", "=", 0), ("main", "", 0), ("work", "=", 1), ("often", "target", 20)]);
     }

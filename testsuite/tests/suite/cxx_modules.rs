@@ -8,7 +8,7 @@ use pcce_testsuite::{artifact, command, repository, run, source, work_folder};
 
 const MODULE: &str = source!("cxx_modules/shapes.cppm");
 const PROGRAM: &str = source!("cxx_modules/main.cpp");
-/// What is shown, in order. Names that belong to the module are as `c++filt` writes them.
+/// The names and contexts of the output, in order. Names that belong to the module are as `c++filt` writes them.
 const CHAINS: [(&str, &str); 4] = [
     (
         "plain",

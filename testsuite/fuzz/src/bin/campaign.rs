@@ -1,6 +1,6 @@
 //! Runs the fuzzer: `campaign FUZZER FOLDER COUNT [TARGET…]` gives COUNT inputs to each target, or to those named.
 //!
-//! Below the folder: `corpus/TARGET`, what it starts from; `grown/TARGET`, what it found to reach new code;
+//! Below the folder: `corpus/TARGET`, the first inputs; `grown/TARGET`, inputs that reach new code;
 //! `TARGET.log`; and `found`, inputs with which something is wrong. Exit status 1 if there is one.
 
 use std::io::{self, Read as _};
@@ -12,10 +12,10 @@ use std::{env, fs};
 use indicatif::{ProgressBar, ProgressStyle};
 use pcce_fuzz::{PROGRESS, TARGETS, Target};
 
-/// What an input must not do, for libFuzzer: take this many seconds, or this many MB.
+/// libFuzzer's limits for an input: seconds, and MB of memory.
 const TIMEOUT: u32 = 10;
 const MEMORY: u32 = 1024;
-/// Of the log this much is shown where something is wrong.
+/// Bytes at the end of the log that are shown after an error.
 const LINES: usize = 40;
 
 fn main() -> io::Result<ExitCode> {
@@ -43,7 +43,7 @@ fn run(fuzzer: &str, folder: &Path, count: u64, target: &Target) -> io::Result<b
     let name = target.name;
     let [corpus, grown] = ["corpus", "grown"].map(|part| folder.join(part).join(name));
     let found = folder.join("found");
-    // Those of other versions of the target are other inputs.
+    // Inputs of other versions of the target would differ.
     let _ = fs::remove_dir_all(&corpus);
     for folder in [&corpus, &grown, &found] {
         fs::create_dir_all(folder)?;

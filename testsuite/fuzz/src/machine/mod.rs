@@ -1,4 +1,4 @@
-//! What the core files know of the machine that `program.c` is compiled for. Each machine has a file, and is chosen here.
+//! The machine that `program.c` is compiled for, as core files have it. Each machine has a file, and is chosen here.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -36,7 +36,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Builds, of which nothing is known yet.
+    /// Builds without figures.
     #[must_use]
     pub fn new(baseline: Built, variant: Built) -> Measured {
         let built = (baseline, variant);
@@ -52,7 +52,7 @@ impl Measured {
         }
     }
 
-    /// Takes over what is known in `newer`. Returns the names of its steps.
+    /// Takes over the figures of `newer`. Returns the names of its steps.
     pub fn replace(&mut self, newer: Self) -> Vec<&'static str> {
         fn replace<T>(
             steps: &mut Vec<&'static str>,
@@ -123,7 +123,7 @@ impl Measured {
         self.built.1.code_size as f64 / self.built.0.code_size as f64
     }
 
-    /// Machine code without the runtime library's, variant to baseline. None where it was not told apart.
+    /// Machine code without the runtime library's, variant to baseline. `None` if it was not counted separately.
     #[must_use]
     pub fn own_code_ratio(&self) -> Option<f64> {
         let (base, with) = &self.built;
@@ -157,7 +157,7 @@ impl Measured {
         Some(self.verified.as_ref()?.compared as f64 / self.seconds()?)
     }
 
-    /// Pushes in such a second, where the whole workload pushes as often for each call as the small one.
+    /// Pushes in such a second, assuming that the whole workload pushes as often for each call as the small one.
     #[must_use]
     pub fn pushes_per_second(&self) -> Option<f64> {
         let counts = &self.counts.as_ref()?.1;
@@ -165,7 +165,7 @@ impl Measured {
         Some(self.entries_per_second()? * counts.pushes as f64 / calls as f64)
     }
 
-    /// So many of `what`, for each thousand calls of any kind.
+    /// Executions of `what` for each thousand calls of any kind.
     pub(super) fn per_thousand_calls(&self, what: impl Fn(&Counts) -> u64) -> Option<f64> {
         let counts = &self.counts.as_ref()?.1;
         Some(1000.0 * what(counts) as f64 / counts.calls() as f64)

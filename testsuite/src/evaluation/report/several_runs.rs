@@ -46,7 +46,7 @@ impl Report {
         };
         let mut row = "| **mean** | | |".to_owned();
         for number in PARTS {
-            // Of the programs that take the same way each time.
+            // Of the programs whose runs are all equal.
             let shares: Vec<f64> =
                 all.iter().filter_map(|(_, parts)| share(collected(parts, number))).collect();
             let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
@@ -102,12 +102,12 @@ impl Report {
     }
 }
 
-/// What was collected in so many parts.
+/// The collections with so many parts.
 fn collected(parts: &Parts, number: usize) -> impl Iterator<Item = &Collected> {
     parts.processes.iter().flat_map(|process| &process.collected).filter(move |one| one.parts == number)
 }
 
-/// What the busiest run of each collection keeps, in percent of all; none if nothing was collected.
+/// The share of the busiest run of each collection, in percent of all words; none if nothing was collected.
 fn share<'a>(collected: impl Iterator<Item = &'a Collected>) -> Option<f64> {
     let (mut most, mut all) = (0, 0);
     for one in collected {

@@ -147,7 +147,7 @@ impl Report {
         }
     }
 
-    /// What was measured of the programs of a set.
+    /// The figures of the programs of a set.
     fn of_set<'a>(
         &'a self,
         variant: &'a Variant,
@@ -209,7 +209,7 @@ impl Report {
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
 
-    /// What a hybrid encoding rests on.
+    /// The basis of a hybrid encoding.
     pub(super) fn frames(&self, variant: &Variant, out: &mut String) {
         let rows = self.of(variant).filter_map(|(program, m)| {
             let graph = m.graph.as_ref()?;
@@ -275,12 +275,12 @@ impl Report {
     }
 }
 
-/// In full where that is short, else as a power of ten.
+/// In full if that is short, else as a power of ten.
 fn large(value: f64) -> String {
     if value < 1e7 { format!("{value:.0}") } else { format!("{value:.1e}") }
 }
 
-/// Each once, in the order in which they come first.
+/// Each once, in the order of their first occurrences.
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     names.for_each(|name| {

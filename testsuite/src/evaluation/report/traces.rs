@@ -9,7 +9,7 @@ use super::Report;
 use super::measured::Measured;
 use super::tables::number;
 
-/// What the others are compared with: every call and return, 4 bytes each.
+/// The common baseline: every call and return, 4 bytes each.
 const ALL: &str = "trace-fi";
 
 impl Report {
@@ -112,7 +112,7 @@ impl Report {
             cells.push(number(mean(&Measured::processor_time_ratio), 3));
         }
         let _ = writeln!(out, "| {} |", cells.join(" | "));
-        // All instructions that the baseline does not execute, of the programs that both were counted with.
+        // All instructions that the baseline does not execute, in the programs that have counts of both.
         let further = |m: &Measured| -> Option<i64> {
             let (base, with) = m.counts.as_ref()?;
             Some(with.instructions as i64 - base.instructions as i64)
@@ -135,7 +135,7 @@ impl Report {
     }
 }
 
-/// Whether the variant is compared with other ways to record what a program does.
+/// Returns whether the variant is compared with other ways to record what a program does.
 pub(super) fn is_of_traces(variant: &Variant) -> bool {
     variant.records || variant.name.starts_with("trace")
 }

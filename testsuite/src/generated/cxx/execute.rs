@@ -1,4 +1,4 @@
-//! What a program does: its calls, and the contexts in which it makes them.
+//! Interprets a program: its calls, and the contexts in which it makes them.
 use std::collections::HashMap;
 
 use super::syntax::{Action, Callee, Condition, Function, Kind, Statement, Tree};
@@ -96,7 +96,7 @@ impl<'a> Interpreter<'a> {
         Ok(interpreter.shown)
     }
 
-    /// Calls a function. What comes back is [`Flow::Next`] or [`Flow::Throw`].
+    /// Calls a function. The result is [`Flow::Next`] or [`Flow::Throw`].
     fn function(&mut self, f: usize, n: i32) -> Step<Flow> {
         match self.tree.functions[f].kind {
             Kind::Deep { .. } => unreachable!("has one more parameter"),
@@ -308,5 +308,3 @@ impl<'a> Interpreter<'a> {
         Ok(())
     }
 }
-
-// ---- Comparing with what came out.

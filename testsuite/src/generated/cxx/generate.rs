@@ -19,10 +19,10 @@ struct Place {
     function: usize,
     file: usize,
     depth: u32,
-    /// In a handler, where `throw;` has a meaning.
+    /// True in a handler, where `throw;` has a meaning.
     handler: bool,
     counters: Vec<u32>,
-    /// Not in constructors and destructors themselves: a frame of theirs may come out twice (compilers make two
+    /// False in constructors and destructors themselves: a frame of theirs may appear twice (compilers make two
     /// functions of one, and one may call the other), which must not be mistaken for one in the other.
     objects: bool,
 }
@@ -117,7 +117,7 @@ impl<'a> Maker<'a> {
             Kind::Main => (0..self.random.random_range(2..=4)).map(|_| self.guarded(&place)).collect(),
             _ => {
                 let mut body = self.block(&place);
-                // To a later function only: a cycle of tail calls would be made a loop, which has no frames.
+                // Only to a later function: a cycle of tail calls would become a loop, which has no frames.
                 let later: Vec<usize> = (f + 1..self.tree.functions.len())
                     .filter(|&g| self.tree.functions[g].kind == Kind::Free && self.sees(file, g))
                     .collect();
@@ -281,5 +281,3 @@ impl<'a> Maker<'a> {
         Action::Call(callee, argument)
     }
 }
-
-// ---- Printing a tree.

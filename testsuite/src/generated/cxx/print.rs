@@ -14,7 +14,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// The files of a program; notes in the tree on which lines its statements are.
+    /// Prints the files of a program, and records the lines of statements in the tree.
     pub(super) fn write(tree: &mut Tree) -> Vec<(String, String)> {
         let (table, virtuals) = (tree.table.len(), tree.virtuals.len());
         let mut files = Vec::new();
@@ -120,7 +120,7 @@ impl Writer {
         for class in 0..self.virtuals {
             self.line(&format!("static V{class} v{class};"));
         }
-        // A null pointer, so that there is something where there are no classes.
+        // A null pointer, so that the array is not empty without classes.
         let objects: String = (0..self.virtuals).map(|class| format!("&v{class}, ")).collect();
         self.line(&format!("V *objects[] = {{{objects}nullptr}};"));
         self.line(&format!("W *walkers[] = {{{objects}nullptr}};"));
@@ -333,5 +333,3 @@ fn signature_of(
         Kind::Main => "int main()".to_owned(),
     }
 }
-
-// ---- Interpreting a tree.

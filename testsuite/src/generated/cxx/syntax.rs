@@ -1,4 +1,4 @@
-//! What a program consists of: functions, and what they do.
+//! The parts of a program: functions and statements.
 use std::fmt;
 
 pub(super) struct Tree {
@@ -24,7 +24,7 @@ pub(super) struct Features {
 
 pub(super) struct Function {
     pub(super) kind: Kind,
-    /// 0: in the header.
+    /// 0 for the header.
     pub(super) file: usize,
     pub(super) is_static: bool,
     pub(super) noinline: bool,
@@ -36,7 +36,7 @@ pub(super) struct Function {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Free,
-    /// Calls another deep function so many times, and does something only then.
+    /// Calls another deep function this many times, and only then does something.
     Deep {
         next: usize,
     },
@@ -51,8 +51,8 @@ pub(super) enum Kind {
 }
 
 pub(super) struct Statement {
-    /// Unique in the program; names what the statement declares, and is an argument of its calls, so that no two calls
-    /// are the same for the compiler.
+    /// Unique in the program. Names the declarations of the statement, and is an argument of its calls, so that all
+    /// calls differ for the compiler.
     pub(super) id: u32,
     pub(super) line: u32,
     pub(super) action: Action,
@@ -82,7 +82,7 @@ pub(super) enum Action {
 }
 
 pub(super) struct Handler {
-    /// Index in [`THROWN`]; `catch (...)` without.
+    /// Index in [`THROWN`]. `None` for `catch (...)`.
     pub(super) thrown: Option<usize>,
     pub(super) body: Vec<Statement>,
 }
@@ -93,7 +93,7 @@ pub(super) enum Callee {
     Pointer(usize),
     /// Called back by code that is not instrumented.
     Through(usize),
-    /// The same: the first one's exceptions are caught, then the second one is called.
+    /// The same: it catches the first one's exceptions, and then calls the second one.
     Caught(usize, usize),
     Std(usize),
     Table(i32),
@@ -142,8 +142,6 @@ impl fmt::Display for Condition {
         write!(f, "{}) % {} == {}", self.add, self.modulo, self.equals)
     }
 }
-
-// ---- Making a tree.
 
 impl Tree {
     pub(super) fn file_name(&self, file: usize) -> String {

@@ -12,7 +12,7 @@ pub const CODE_GENERATOR: &str = "X86CodeGen";
 /// The relocation of a symbol's address that the loader looks up before the program starts.
 pub const LOOKED_UP_AT_START: &str = "R_X86_64_GLOB_DAT";
 pub const STACK_POINTER: gimli::Register = gimli::X86_64::RSP;
-/// Operands in thread-local storage begin so.
+/// The start of operands in thread-local storage.
 pub const THREAD_LOCAL: &str = "%fs:";
 
 /// Sets of flags of code generation that only this machine's compilers take.
