@@ -35,7 +35,6 @@ impl std::fmt::Display for Frame {
     }
 }
 
-#[must_use]
 pub fn show(frames: &[Frame]) -> String {
     frames.iter().map(Frame::to_string).collect::<Vec<_>>().join(" < ")
 }
@@ -48,7 +47,6 @@ pub fn add(frames: &mut Vec<Frame>, frame: Frame) {
 }
 
 /// Returns whether a function of this name pushes for others: the pass's or the runtime's. Contexts do not show these.
-#[must_use]
 pub fn is_push_thunk(name: &str) -> bool {
     name.contains(".pcce_push") || name.contains(functions::OPEN_THUNK)
 }
@@ -63,7 +61,6 @@ fn whole(name: &str) -> &str {
 ///
 /// # Panics
 /// If the symboliser fails.
-#[must_use]
 pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<Frame>> {
     let mut found = HashMap::new();
     for (address, symbols) in symbols(program, addresses) {
@@ -96,7 +93,6 @@ pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<
 ///
 /// # Panics
 /// If the symboliser fails.
-#[must_use]
 pub fn symbol_names(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, String> {
     let name = |symbols: Vec<Value>| {
         symbols.last()?["FunctionName"].as_str().map(|name| match name {
@@ -137,7 +133,6 @@ fn without_suffix(name: &str) -> &str {
 ///
 /// # Panics
 /// If it is none.
-#[must_use]
 pub fn functions(trace: &Value) -> Vec<String> {
     let name = |frame: &Value| match frame["kind"].as_str() {
         Some("call") => frame["function"].as_str().expect("a name").to_owned(),
@@ -153,7 +148,6 @@ pub fn functions(trace: &Value) -> Vec<String> {
 ///
 /// # Panics
 /// If it is none.
-#[must_use]
 pub fn decoded(line: &str) -> Vec<Frame> {
     let value: Value = serde_json::from_str(line).expect("JSON");
     let mut frames = Vec::new();

@@ -108,7 +108,6 @@ impl Program {
     ///
     /// # Panics
     /// If there is one that does not exist or lacks its value: it would check nothing.
-    #[must_use]
     pub fn read(path: &Path) -> Self {
         let text = read(path);
         let directives = text
@@ -147,7 +146,6 @@ impl Program {
     }
 
     /// The program's modules, the main one first, each with more flags of the wrapper.
-    #[must_use]
     pub fn sources(&self) -> Vec<(PathBuf, &'static [&'static str])> {
         let mut sources: Vec<(PathBuf, &'static [&'static str])> = vec![(self.path.clone(), &[])];
         sources.extend(self.words("With").iter().map(|file| (self.beside(file), &[][..])));
@@ -156,7 +154,6 @@ impl Program {
         sources
     }
 
-    #[must_use]
     pub fn libraries(&self) -> Vec<Library> {
         let of = |key: &str, instrumented, loading| {
             let library = |file: &String| Library { source: self.beside(file), instrumented, loading };
@@ -177,24 +174,20 @@ impl Program {
     }
 
     /// Returns whether the program itself is instrumented.
-    #[must_use]
     pub fn is_instrumented(&self) -> bool {
         self.all("PlainProgram").next().is_none()
     }
 
     /// Returns whether any source is C++.
-    #[must_use]
     pub fn is_cxx(&self) -> bool {
         self.all_sources().iter().any(|path| path.extension().is_some_and(|e| e == "cpp"))
     }
 
-    #[must_use]
     pub fn flags(&self, facts: &[String]) -> Vec<String> {
         self.flags_of("Flags", facts)
     }
 
     /// Further flags for the compiler of shared libraries.
-    #[must_use]
     pub fn library_flags(&self, facts: &[String]) -> Vec<String> {
         self.flags_of("LibraryFlags", facts)
     }
@@ -204,29 +197,24 @@ impl Program {
         lines.flat_map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
-    #[must_use]
     pub fn exit_status(&self) -> i32 {
         self.words("ExitStatus").first().map_or(0, |n| n.parse().expect("ExitStatus is a number"))
     }
 
-    #[must_use]
     pub fn levels(&self) -> Vec<String> {
         self.words_or("Levels", &["-O0", "-O2"])
     }
 
-    #[must_use]
     pub fn modes(&self) -> Vec<String> {
         self.words_or("Modes", &["lto", "module", "link"])
     }
 
     /// Returns whether the program is also built in other shapes.
-    #[must_use]
     pub fn has_shapes(&self) -> bool {
         self.all("Shapes").next().is_some()
     }
 
     /// Returns whether some entries cannot be compared.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.all("Cut").next().is_some()
     }
@@ -263,7 +251,6 @@ impl Program {
     }
 
     /// The expected chains under `facts`: names, and a chain for each line or for all.
-    #[must_use]
     pub fn chains(&self, facts: &[String]) -> Vec<(String, Vec<String>)> {
         self.holding("Chain", facts)
     }
@@ -272,20 +259,17 @@ impl Program {
     ///
     /// # Panics
     /// If a label does not exist.
-    #[must_use]
     pub fn lines(&self) -> Vec<(String, Vec<u64>)> {
         let number = |label: &str| *self.labels.get(label).unwrap_or_else(|| panic!("no label //@{label}"));
         self.all("Lines").map(|d| (d.name.clone(), d.value.split(" < ").map(number).collect())).collect()
     }
 
     /// Names whose numbers must be the same in every run.
-    #[must_use]
     pub fn fixed(&self, facts: &[String]) -> Vec<String> {
         self.holding("Fixed", facts).into_iter().map(|(name, _)| name).collect()
     }
 
     /// The known reason why the program fails under `facts`.
-    #[must_use]
     pub fn broken(&self, facts: &[String]) -> Option<String> {
         self.holding("Broken", facts).into_iter().next().map(|(_, reasons)| reasons.join("; "))
     }
@@ -318,7 +302,6 @@ fn parse(line: &str, path: &Path) -> Directive {
 }
 
 /// Returns whether a chain of frames is what a directive describes.
-#[must_use]
 pub fn matches(expected: &str, frames: &[String]) -> bool {
     let mut pattern: Vec<&str> = Vec::new();
     for word in expected.split(" < ") {

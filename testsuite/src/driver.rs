@@ -11,7 +11,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rayon::iter::{ParallelBridge as _, ParallelIterator as _};
 
 /// The exit status: success if all is well. An error is printed behind the program's name.
-#[must_use]
 pub fn exit(program: &str, result: Result<bool>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -24,7 +23,6 @@ pub fn exit(program: &str, result: Result<bool>) -> ExitCode {
 }
 
 /// The names in an argument for a list, as a make variable holds them.
-#[must_use]
 pub fn names(list: &[String]) -> Vec<String> {
     list.iter().flat_map(|names| names.split_whitespace()).map(str::to_owned).collect()
 }
@@ -49,7 +47,6 @@ pub struct Progress {
 impl Progress {
     /// # Panics
     /// Never: the template is correct.
-    #[must_use]
     pub fn new(count: usize, things: &str) -> Progress {
         let bar = ProgressBar::new(count as u64);
         let template = format!("{{bar:30}} {{pos}}/{{len}} {things}, {{elapsed}} ({{eta}} left): {{msg}}");
@@ -76,7 +73,6 @@ impl Progress {
     }
 
     /// Returns whether there is no terminal for the bar.
-    #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.bar.is_hidden()
     }

@@ -110,7 +110,6 @@ struct Sources {
 
 impl Generator {
     /// The name on command lines and in folders.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Csmith => "csmith",
@@ -175,7 +174,6 @@ impl Generator {
 
 /// Generates the program of `seed` in `folder`, which is made anew, builds it plain and as `builds` says, and compares.
 /// The folder stays only where something differs.
-#[must_use]
 pub fn check(generator: Generator, seed: u64, builds: Builds, folder: &Path) -> Verdict {
     let _ = fs::remove_dir_all(folder);
     let made = fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()));

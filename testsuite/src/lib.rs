@@ -53,9 +53,13 @@ macro_rules! source {
 /// Time limit of a process in the tests, on a machine with other load.
 const TIME_LIMIT: Duration = Duration::from_secs(100);
 
-#[must_use]
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is a folder of it").to_owned()
+}
+
+/// The flag for headers in a folder of the repository.
+pub fn include(folder: &str) -> String {
+    format!("-I{}", repository().join(folder).display())
 }
 
 /// The commit that is checked out.
@@ -70,7 +74,6 @@ pub fn revision() -> anyhow::Result<String> {
 }
 
 /// Where everything generated goes.
-#[must_use]
 pub fn target() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(target) => repository().join(target),
@@ -85,14 +88,13 @@ pub fn target() -> PathBuf {
 pub fn install(prefix: &Path) {
     let mut install = Command::new(repository().join("scripts/install"));
     install.env("PREFIX", prefix).env("CARGO_TARGET_DIR", target()).env("LLVM", LLVM).env_remove("DESTDIR");
-    let _ = run(&mut install).expect_success();
+    run(&mut install).expect_success();
 }
 
 /// A file of `make build`, by its name in `target/release`.
 ///
 /// # Panics
 /// If it is not there: without it a test would show nothing.
-#[must_use]
 pub fn artifact(name: &str) -> PathBuf {
     let path = target().join("release").join(name);
     assert!(path.exists(), "{} is missing; run `make build` first", path.display());
@@ -106,7 +108,6 @@ pub const LLVM: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
 ///
 /// # Panics
 /// If there is no rustc, or it does not tell.
-#[must_use]
 pub fn llvm_of_rustc() -> u32 {
     let version = run(&mut command("rustc", &["-vV"])).expect_success().stdout;
     let llvm = version.lines().find_map(|line| line.strip_prefix("LLVM version: "));
@@ -117,7 +118,6 @@ pub fn llvm_of_rustc() -> u32 {
 ///
 /// # Panics
 /// If it is not installed.
-#[must_use]
 pub fn llvm(name: &str) -> PathBuf {
     llvm_of(LLVM, name)
 }
@@ -126,7 +126,6 @@ pub fn llvm(name: &str) -> PathBuf {
 ///
 /// # Panics
 /// If it is not installed.
-#[must_use]
 pub fn llvm_of(version: &str, name: &str) -> PathBuf {
     let path = Path::new("/usr/lib").join(format!("llvm-{version}/bin")).join(name);
     assert!(path.exists(), "{} is missing; run `scripts/setup test {version}` first", path.display());
@@ -137,12 +136,22 @@ pub fn llvm_of(version: &str, name: &str) -> PathBuf {
 ///
 /// # Panics
 /// If it cannot be made.
-#[must_use]
 pub fn work_folder(name: &str) -> PathBuf {
     let folder = target().join("testsuite").join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("cannot make {}: {e}", folder.display()));
     folder
+}
+
+/// Writes files into a folder, each given by its name and its text.
+///
+/// # Panics
+/// If one cannot be written.
+pub fn write_files(folder: &Path, files: impl IntoIterator<Item = (impl AsRef<Path>, impl AsRef<[u8]>)>) {
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
 }
 
 /// The result of a process.
@@ -161,14 +170,12 @@ impl Output {
     ///
     /// # Panics
     /// If it did not, with everything it said.
-    #[must_use]
     pub fn expect_success(self) -> Self {
         assert!(self.status == 0, "{}", self.describe());
         self
     }
 
     /// Command, status and standard error, for messages.
-    #[must_use]
     pub fn describe(&self) -> String {
         format!("`{}` ended with status {}\n{}", self.command, self.status, self.stderr)
     }
@@ -181,7 +188,6 @@ pub fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command with nothing on its standard input.
-#[must_use]
 pub fn run(command: &mut Command) -> Output {
     run_with_input(command, "")
 }
@@ -190,7 +196,6 @@ pub fn run(command: &mut Command) -> Output {
 ///
 /// # Panics
 /// If the command cannot be started, or takes too long.
-#[must_use]
 pub fn run_with_input(command: &mut Command, input: &str) -> Output {
     run_within(command, input, TIME_LIMIT).unwrap_or_else(|e| panic!("{e}"))
 }
@@ -250,7 +255,6 @@ pub fn declaration<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::Resul
 }
 
 /// The output of `pcce trace export --format json` for a trace, with an event per line ([`json_lines`]).
-#[must_use]
 pub fn export_events(program: &Path, trace: &Path) -> Output {
     let mut export = command(artifact("pcce"), &["trace", "export", "--format", "json"]);
     run(export.arg(program).arg(trace))
@@ -260,7 +264,6 @@ pub fn export_events(program: &Path, trace: &Path) -> Output {
 ///
 /// # Panics
 /// If one is no JSON.
-#[must_use]
 pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a document")).collect()
 }
@@ -307,11 +310,19 @@ fn wait(child: &mut Child, time: Duration) -> Option<i32> {
 ///
 /// # Panics
 /// If one of the two fails.
-#[must_use]
 pub fn folded_with_libraries(folder: &Path, program: &str) -> String {
     let mut process = command(folder.join(program), &[]);
     let process = process.current_dir(folder).env("LD_LIBRARY_PATH", folder);
     let lines = run(process.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success().stdout;
-    let mut filter = command(artifact("pcce"), &["filter", program, "--dicts", ".", "--format", "folded"]);
-    run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+    folded(folder, &[program, "--dicts", "."], &lines)
+}
+
+/// Decodes the tokens of a text, and folds their contexts. `images` are the program and its libraries in a folder, with
+/// options of `pcce filter`.
+///
+/// # Panics
+/// If `pcce` fails.
+pub fn folded(folder: &Path, images: &[&str], text: &str) -> String {
+    let mut filter = command(artifact("pcce"), &["filter", "--format", "folded"]);
+    run_with_input(filter.args(images).current_dir(folder), text).expect_success().stdout
 }

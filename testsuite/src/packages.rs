@@ -83,7 +83,6 @@ impl Package {
     }
 
     /// Returns whether it can be built in a mode of the wrapper.
-    #[must_use]
     pub fn takes(&self, build: Build) -> bool {
         self.modes.is_empty() || self.modes.iter().any(|mode| mode == build.name())
     }
@@ -125,7 +124,6 @@ impl Build {
     pub const INSTRUMENTED: [Build; 3] = [Build::Link, Build::Lto, Build::Module];
 
     /// The name in folders and tables.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Build::Plain => "plain",
@@ -298,7 +296,6 @@ fn read(text: &str) -> Result<(Verified, BTreeMap<String, u64>, u64)> {
 }
 
 /// The results that only one of the two has: with `-` those of `plain`, with `+` the others.
-#[must_use]
 pub fn differences(plain: &[String], other: &[String]) -> Vec<String> {
     let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
     for (results, by) in [(plain, -1), (other, 1)] {

@@ -172,7 +172,6 @@ pub struct Compilation {
 
 impl Compilation {
     /// Reads the words of a command; `None` if it does not make an object from one C or C++ source.
-    #[must_use]
     pub fn read(command: &[OsString]) -> Option<Compilation> {
         let mut words: Vec<OsString> = Vec::new();
         let mut sources = Vec::new();

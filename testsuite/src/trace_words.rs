@@ -318,7 +318,7 @@ pub fn build(folder: &Path, source: &str) -> PathBuf {
     let sources = repository().join("testsuite/tracer");
     let mut clang = command(llvm("clang"), &["-O2", "-Wall", "-Werror", "-pthread", "-o"]);
     clang.arg(&program).arg(sources.join(source));
-    let _ = run(clang.args(["libpcce_trace.a", "libpcce_rt.a"].map(artifact))).expect_success();
+    run(clang.args(["libpcce_trace.a", "libpcce_rt.a"].map(artifact))).expect_success();
     program
 }
 

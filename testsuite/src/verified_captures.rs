@@ -5,13 +5,11 @@ use std::path::{Path, PathBuf};
 use crate::{Output, artifact, command, run};
 
 /// The file of an executable's captures.
-#[must_use]
 pub fn file(executable: &Path) -> PathBuf {
     executable.with_extension("captures")
 }
 
 /// Compares the captures in a file. `images` are the program and its instrumented libraries.
-#[must_use]
 pub fn verified(images: &[&Path], captures: &Path) -> Output {
     let mut verified = command(artifact("pcce"), &["verified", "--captures"]);
     verified.arg(captures);

@@ -63,7 +63,6 @@ impl Built {
     }
 
     /// The variables by which the executable finds its libraries.
-    #[must_use]
     pub fn environment(&self) -> Vec<(String, OsString)> {
         let folder = self.libraries.first().and_then(|library| library.parent());
         folder.map(|folder| ("LD_LIBRARY_PATH".into(), folder.into())).into_iter().collect()

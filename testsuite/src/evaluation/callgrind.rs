@@ -34,7 +34,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    #[must_use]
     pub fn calls(&self) -> u64 {
         self.direct_calls + self.indirect_calls + self.library_calls
     }

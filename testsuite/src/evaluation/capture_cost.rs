@@ -71,7 +71,6 @@ pub struct Point {
 
 impl Point {
     /// User time, this to the baseline.
-    #[must_use]
     pub fn ratio(&self) -> Option<Median> {
         median(&self.pairs.iter().map(|(base, with)| with.user / base.user).collect::<Vec<_>>())
     }
@@ -281,7 +280,6 @@ impl Captures {
     }
 
     /// The ways, with their descriptions.
-    #[must_use]
     pub fn notes(&self) -> BTreeMap<String, String> {
         self.ways.iter().map(|w| (w.name.clone(), w.note.clone())).collect()
     }

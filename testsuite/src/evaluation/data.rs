@@ -43,13 +43,11 @@ pub struct Data {
 }
 
 impl Data {
-    #[must_use]
     pub fn file() -> PathBuf {
         repository().join("docs/evaluation.json")
     }
 
     /// The document that is written from it.
-    #[must_use]
     pub fn document() -> PathBuf {
         repository().join("docs/evaluation.md")
     }
@@ -149,7 +147,6 @@ impl Data {
     }
 
     /// The origins of all figures: a list for the head of the document.
-    #[must_use]
     pub fn origins(&self) -> String {
         let mut found: BTreeMap<&Origin, BTreeMap<(&str, &str), Vec<&str>>> = BTreeMap::new();
         for (program, variants) in &self.programs {

@@ -11,13 +11,11 @@ use serde::Deserialize;
 use super::store::fingerprint;
 use crate::{LLVM, checked, declaration, files, llvm_of_rustc, repository};
 
-#[must_use]
 pub fn declarations() -> PathBuf {
     repository().join("testsuite/evaluation")
 }
 
 /// The folder with the scripts that programs run.
-#[must_use]
 pub fn workloads() -> PathBuf {
     declarations().join("workloads")
 }
@@ -59,7 +57,6 @@ impl Sources {
 }
 
 /// The file of a microbenchmark.
-#[must_use]
 pub fn micro(name: &str) -> PathBuf {
     declarations().join("micro").join(name)
 }
@@ -84,7 +81,6 @@ impl Set {
     pub const ALL: [Set; 4] = [Set::Drawn, Set::Tuned, Set::Unseen, Set::Micro];
 
     /// The name in a report.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Drawn => "drawn",
@@ -187,13 +183,11 @@ impl Program {
     }
 
     /// Returns whether the tools of this build can read its bitcode, which they cannot if rustc's LLVM is newer.
-    #[must_use]
     pub fn has_tools(&self) -> bool {
         !self.rust || LLVM.parse::<u32>().is_ok_and(|lld| lld >= llvm_of_rustc())
     }
 
     /// Returns whether it can be built in the variant.
-    #[must_use]
     pub fn takes(&self, variant: &Variant) -> bool {
         !self.rust || (variant.uses_wrapper() && variant.baseline.as_deref() == Some("plain"))
     }
@@ -325,13 +319,11 @@ impl Variant {
     }
 
     /// Returns whether it is built with the wrapper compilers.
-    #[must_use]
     pub fn uses_wrapper(&self) -> bool {
         self.compiler == Compiler::Pcce
     }
 
     /// The name as a part of a path.
-    #[must_use]
     pub fn folder_name(&self) -> String {
         self.name.replace(['/', '@'], "_")
     }

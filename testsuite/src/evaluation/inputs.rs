@@ -27,7 +27,6 @@ use super::store::fingerprint;
 use crate::checked;
 
 /// A fingerprint of the generator.
-#[must_use]
 pub fn version() -> String {
     fingerprint([include_str!("inputs.rs")])
 }

@@ -69,7 +69,6 @@ pub struct Times {
 
 impl Evaluated<'_> {
     /// The environment of a run of a build.
-    #[must_use]
     pub fn runner<'r>(&'r self, built: &'r Built) -> Runner<'r> {
         Runner {
             program: self.program,

@@ -56,7 +56,6 @@ pub struct Report {
 
 impl Report {
     /// The empty report of an evaluation in these variants.
-    #[must_use]
     pub fn new(variants: Vec<Variant>) -> Report {
         let (programs, captures, failures) = (Vec::new(), CaptureResults::default(), Vec::new());
         Report { variants, programs, captures, decode: None, failures }
@@ -81,7 +80,6 @@ impl Report {
     }
 
     /// As Markdown, with links to the charts. `origin` describes the origins of the figures.
-    #[must_use]
     pub fn markdown(&self, origin: &str, papers: &Papers, charts: &[Chart]) -> String {
         let mut out = format!("# Evaluation\n\n{origin}\n{HOW}");
         for variant in self.variants.iter().filter(|variant| !is_of_traces(variant)) {

@@ -11,7 +11,6 @@ pub struct Median {
 }
 
 /// The median of some values, or `None` without values.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<Median> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -32,7 +31,6 @@ pub fn median(values: &[f64]) -> Option<Median> {
 }
 
 /// The geometric mean of ratios, or `None` without ratios.
-#[must_use]
 pub fn geometric_mean(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut n) = (0.0, 0);
     for ratio in ratios {

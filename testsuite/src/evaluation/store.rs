@@ -42,7 +42,6 @@ pub struct Store {
 }
 
 impl Store {
-    #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Store { folder }
     }
@@ -52,7 +51,6 @@ impl Store {
     }
 
     /// The stored result of the step, if it has this fingerprint.
-    #[must_use]
     pub fn get<T: DeserializeOwned>(
         &self,
         program: &str,

@@ -30,7 +30,6 @@ pub struct Recorded {
 }
 
 /// Returns whether `pcce trace` reads what the variant writes.
-#[must_use]
 pub fn is_read(variant: &Variant) -> bool {
     variant.records && variant.uses_wrapper() && !variant.environment.contains_key("PCCE_OPTIONS")
 }

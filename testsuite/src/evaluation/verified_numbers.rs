@@ -51,7 +51,6 @@ impl Numbers {
         Ok(Self { folder, numbers })
     }
 
-    #[must_use]
     pub fn environment(&self) -> [(String, OsString); 2] {
         let contexts = self.folder.join("%p");
         [

@@ -37,23 +37,19 @@ pub struct Depths {
 pub struct Histogram(pub BTreeMap<u64, u64>);
 
 impl Histogram {
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    #[must_use]
     pub fn max(&self) -> Option<u64> {
         self.0.keys().next_back().copied()
     }
 
     /// The smallest depth up to which this share of all lies.
-    #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         self.cumulative().find(|&(_, below)| below >= share).map(|(depth, _)| depth)
     }
 
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let sum: f64 = self.0.iter().map(|(&depth, &n)| depth as f64 * n as f64).sum();
         let total = self.total();
@@ -61,7 +57,6 @@ impl Histogram {
     }
 
     /// The share of depth 0.
-    #[must_use]
     pub fn share_of_zero(&self) -> Option<f64> {
         let total = self.total();
         (total > 0).then(|| self.0.get(&0).copied().unwrap_or(0) as f64 / total as f64)

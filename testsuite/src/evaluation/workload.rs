@@ -55,7 +55,6 @@ pub struct Runner<'a> {
 
 impl Runner<'_> {
     /// The folder in which a run leaves its traces of calls, one of each process that it starts.
-    #[must_use]
     pub fn traces(&self) -> PathBuf {
         self.scratch.join("traces")
     }

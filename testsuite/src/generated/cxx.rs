@@ -78,7 +78,6 @@ const PLAIN: &str = crate::source!("generated/cxx/plain.cpp");
 const THROWN: [&str; 4] = ["E0", "E1", "E2", "int"];
 
 /// Makes the program of a seed.
-#[must_use]
 pub fn generate(seed: u64) -> Program {
     let mut random = StdRng::seed_from_u64(seed);
     loop {

@@ -30,7 +30,6 @@ static __attribute__((noinline)) int loud(int n) { return n % 5 == 0 ? throws(n)
 const MAIN: &str = crate::source!("generated/outside/main.cpp");
 
 /// The files of the program of a seed, by their names; the modules first, then `main`'s.
-#[must_use]
 pub fn generate(seed: u64) -> Vec<(String, String)> {
     let mut random = StdRng::seed_from_u64(seed);
     let mut head = HEAD.to_owned();

@@ -35,7 +35,6 @@ struct Attributes {
 ///
 /// # Panics
 /// If it cannot be read.
-#[must_use]
 pub fn attributes() -> Vec<Attribute> {
     read::<Attributes>("attributes.toml").attribute
 }

@@ -190,7 +190,6 @@ impl fmt::Display for Case {
 const LEVELS: [&str; 5] = ["-O2", "-O0", "-O1", "-Os", "-O3"];
 
 /// All cases. `seed` selects the levels and generated programs of the rows.
-#[must_use]
 pub fn cases(seed: u64) -> Vec<Case> {
     let Flags { rows, listed } = read("flags.toml");
     let mut cases = Vec::new();
@@ -241,7 +240,6 @@ pub fn cases(seed: u64) -> Vec<Case> {
 
 /// The flags of a row for a generated program of this seed. Every other seed has none. They do not change the output,
 /// and their libraries exist in all modes.
-#[must_use]
 pub fn flags_for(seed: u64, cxx: bool) -> Vec<String> {
     if seed.is_multiple_of(2) {
         return Vec::new();
@@ -299,13 +297,11 @@ impl std::ops::AddAssign for Counts {
 
 impl Case {
     /// Returns whether it is about attributes of functions, not flags.
-    #[must_use]
     pub fn is_of_attributes(&self) -> bool {
         matches!(self.program, Program::Attributes(_))
     }
 
     /// Returns whether its flags are in no table, but in clang's list: a plain build may refuse them.
-    #[must_use]
     pub fn is_listed(&self) -> bool {
         self.listed
     }
@@ -438,7 +434,6 @@ fn ordinary_lines(output: &Output) -> Vec<String> {
 }
 
 /// Counts of a run over cases, by group.
-#[must_use]
 pub fn by_group(results: &[(&Case, Counts)]) -> BTreeMap<String, Counts> {
     let mut groups: BTreeMap<String, Counts> = BTreeMap::new();
     for (case, counts) in results {

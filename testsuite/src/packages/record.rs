@@ -50,13 +50,11 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Record {
-    #[must_use]
     pub fn file() -> PathBuf {
         repository().join("docs/packages.json")
     }
 
     /// The document that is written from it.
-    #[must_use]
     pub fn document() -> PathBuf {
         repository().join("docs/packages.md")
     }
@@ -113,7 +111,6 @@ impl Record {
         Ok(out)
     }
 
-    #[must_use]
     pub fn markdown(&self) -> String {
         let rows = || self.packages.values().flat_map(|entry| entry.modes.values());
         let contexts: u64 = rows().map(|row| row.contexts).sum();

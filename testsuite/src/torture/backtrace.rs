@@ -71,7 +71,6 @@ pub fn backtraces(program: &Path, cores: &[PathBuf], folder: &Path) -> Result<Ve
 }
 
 /// The chain of a backtrace; it ends with `outermost`.
-#[must_use]
 pub fn chain(frames: &[BacktraceFrame], outermost: &str) -> Vec<Frame> {
     let mut chain = Vec::new();
     for frame in frames {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
+use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder, write_files};
 
 const MODES: [&str; 3] = ["lto", "module", "link"];
 
@@ -32,13 +32,12 @@ fn build(folder: &Path, mode: &str, flags: &[&str], program: &str) -> PathBuf {
 fn counted(program: &Path, arguments: &[&str], profile: &str) -> PathBuf {
     let profile = program.with_file_name(profile);
     let _ = fs::remove_file(&profile);
-    let _ = run(command(program, arguments).env("PCCE_CALLS_PROFILE", &profile)).expect_success();
+    run(command(program, arguments).env("PCCE_CALLS_PROFILE", &profile)).expect_success();
     profile
 }
 
 fn merge(profiles: &[PathBuf], into: &Path) {
-    let _ =
-        run(command(artifact("pcce"), &["profile", "merge", "-o"]).arg(into).args(profiles)).expect_success();
+    run(command(artifact("pcce"), &["profile", "merge", "-o"]).arg(into).args(profiles)).expect_success();
 }
 
 /// The counts of a profile by function, and by ⟨caller, callee⟩. Calls through pointers have an empty callee.
@@ -135,7 +134,7 @@ fn counts_decide_which_call_is_free() {
                         let file = counting.with_file_name("together");
                         let arguments = [n.to_string()];
                         let mut run_it = command(counting, &[]);
-                        let _ = run(run_it.args(&arguments).env("PCCE_CALLS_PROFILE", file)).expect_success();
+                        run(run_it.args(&arguments).env("PCCE_CALLS_PROFILE", file)).expect_success();
                         counted(counting, &[&arguments[0]], &format!("run-{n}"))
                     })
                 })
@@ -172,7 +171,7 @@ fn without_a_name_each_process_has_a_file() {
     for how in ["fork", "_exit"] {
         let place = folder.join(how);
         fs::create_dir_all(&place).expect("the folder is ours");
-        let _ = run(command(&counting, &["10", how]).current_dir(&place)).expect_success();
+        run(command(&counting, &["10", how]).current_dir(&place)).expect_success();
         let mut files: Vec<PathBuf> =
             fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).collect();
         assert_eq!(files.len(), 2, "{how}: {files:?}");
@@ -182,7 +181,7 @@ fn without_a_name_each_process_has_a_file() {
         expect(&files[1], &[("main", "=", 0), ("main", "", 0), ("work", "=", 1), ("often", "target", 20)]);
     }
     let named = build(&folder, "lto", &["--pcce-profile-generate=own.prof"], "named");
-    let _ = run(command(&named, &["3"]).current_dir(&folder)).expect_success();
+    run(command(&named, &["3"]).current_dir(&folder)).expect_success();
     expect(&folder.join("own.prof"), &[("often", "=", 3)]);
 }
 
@@ -303,14 +302,12 @@ fn modules_that_are_encoded_together_count_as_one() {
     let sources =
         [("main.c", source!("calls/two_modules/main.c")), ("other.c", source!("calls/two_modules/other.c"))];
     let folder = work_folder("calls/modules");
-    for (name, text) in sources {
-        fs::write(folder.join(name), text).expect("the folder is ours");
-    }
+    write_files(&folder, sources);
     let build = |mode: &str, flag: &str| {
         let common = [&format!("--pcce-mode={mode}"), "-O1", "-fno-inline", "-w", flag];
         for (name, _) in sources {
             let mut compile = command(artifact("pcce-clang"), &common);
-            let _ = run(compile.args(["-c", name]).current_dir(&folder)).expect_success();
+            run(compile.args(["-c", name]).current_dir(&folder)).expect_success();
         }
         let program = format!("{mode}{}", flag.split('=').next().unwrap());
         let mut link = command(artifact("pcce-clang"), &common);
@@ -348,7 +345,7 @@ fn modules_that_are_encoded_together_count_as_one() {
         let common = [&format!("--pcce-mode={mode}"), "-O1", "-fno-inline", "-w", &use_it, verify];
         let mut compile = command(artifact("pcce-clang"), &common);
         let compile = compile.args(["main.c", "other.c", "-o", "checked"]).current_dir(&folder);
-        let _ = run(compile).expect_success();
+        run(compile).expect_success();
         assert!(verified(&folder.join("checked"), &[]) > 100, "{mode}");
     }
 }

@@ -100,10 +100,10 @@ fn archives_of_bitcode_are_made_by_this_llvm() {
             "-DCMAKE_{language}_FLAGS=-O2 -g --pcce-mode=lto -fno-fat-lto-objects --pcce-verify"
         ));
     }
-    let _ = run(&mut configure).expect_success();
+    run(&mut configure).expect_success();
     let cache = fs::read_to_string(build.join("CMakeCache.txt")).expect("CMake writes it");
     assert!(cache.contains(&format!("CMAKE_AR:FILEPATH={}", bin.join("pcce-llvm-ar").display())), "{cache}");
-    let _ = run(command("cmake", &["--build"]).arg(&build)).expect_success();
+    run(command("cmake", &["--build"]).arg(&build)).expect_success();
     check_app(&build.join("app"), &build.join("libshapes.so"));
 }
 
@@ -139,7 +139,7 @@ fn consume(build: &Path, generator: &str, arguments: &[&str], ccache: Option<&Pa
         if let Some(cache) = ccache {
             command.env("CCACHE_DIR", cache).env_remove("CCACHE_DISABLE");
         }
-        let _ = run(command).expect_success();
+        run(command).expect_success();
     }
     check_app(&build.join("shapes/app"), &build.join("shapes/libshapes.so"));
     assert_eq!(run(&mut Command::new(build.join("plain"))).expect_success().stdout, "[] 0\n");

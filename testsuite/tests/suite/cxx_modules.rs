@@ -4,9 +4,8 @@
 use std::fs;
 
 use pcce_testsuite::directives::matches;
-use pcce_testsuite::{artifact, command, repository, run, source, work_folder};
+use pcce_testsuite::{artifact, command, include, run, source, work_folder};
 
-const MODULE: &str = source!("cxx_modules/shapes.cppm");
 const PROGRAM: &str = source!("cxx_modules/main.cpp");
 /// The names and contexts of the output, in order. Names that belong to the module are as `c++filt` writes them.
 const CHAINS: [(&str, &str); 4] = [
@@ -25,17 +24,17 @@ const CHAINS: [(&str, &str); 4] = [
 #[test]
 fn contexts_through_a_module() {
     let folder = work_folder("cxx_modules");
-    fs::write(folder.join("shapes.cppm"), MODULE).expect("can be written");
+    fs::write(folder.join("shapes.cppm"), source!("cxx_modules/shapes.cppm")).expect("can be written");
     fs::write(folder.join("main.cpp"), PROGRAM).expect("can be written");
     for mode in ["lto", "module"] {
         for level in ["-O0", "-O2"] {
             let mode_flag = format!("--pcce-mode={mode}");
-            let include = format!("-I{}", repository().join("testsuite/programs").display());
+            let include = include("testsuite/programs");
             let compile = |arguments: &[&str]| {
                 let mut compiler =
                     command(artifact("pcce-clang++"), &["-std=c++20", "-g", level, &mode_flag]);
                 compiler.current_dir(&folder).args(["--pcce-verify", "-fprebuilt-module-path=."]);
-                let _ = run(compiler.arg(&include).args(arguments)).expect_success();
+                run(compiler.arg(&include).args(arguments)).expect_success();
             };
             compile(&["-c", "shapes.cppm", "-fmodule-output=shapes.pcm", "-o", "shapes.o"]);
             compile(&["-c", "main.cpp", "-o", "main.o"]);

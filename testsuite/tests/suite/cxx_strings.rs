@@ -28,8 +28,8 @@ fn strings_are_trusted_where_nothing_looks() {
         fs::write(folder.join("own.cpp"), own).unwrap();
         fs::write(folder.join("program.cpp"), program).unwrap();
         let words = ["-std=c++17", level, mode, "program.cpp", "own.cpp", "-o", "program"];
-        let _ = run(command(artifact("pcce-clang++"), &words).current_dir(&folder)).expect_success();
-        let _ = run(command(folder.join("program"), &[]).current_dir(&folder)).expect_success();
+        run(command(artifact("pcce-clang++"), &words).current_dir(&folder)).expect_success();
+        run(command(folder.join("program"), &[]).current_dir(&folder)).expect_success();
         let words = ["-d", "--no-show-raw-insn", "--disassemble-symbols=grow", "program"];
         let code = run(command(llvm("llvm-objdump"), &words).current_dir(&folder)).expect_success().stdout;
         assert!(code.contains("call"), "{code}");

@@ -31,7 +31,8 @@ fn the_data_of_the_evaluation_are_kept() {
 /// Ratios of the programs of a set in a variant, the smallest first.
 fn ratios(
     data: &Data,
-    (set, count): (Set, usize),
+    set: Set,
+    count: usize,
     variant: &str,
     of: impl Fn(&Measured) -> Option<f64>,
 ) -> Vec<(f64, String)> {
@@ -52,9 +53,9 @@ fn figures_elsewhere_are_those_of_the_data() {
         |of: &[(f64, String)]| geometric_mean(of.iter().map(|(ratio, _)| *ratio)).expect("there are some");
     let mut readme = Vec::new();
     let mut guide = Vec::new();
-    let sentences = |set: (Set, usize), variant: &str, mode: &str| {
-        let instructions = ratios(&data, set, variant, Measured::instruction_ratio);
-        let (most, program) = &instructions[set.1 - 1];
+    let sentences = |set: Set, count: usize, variant: &str, mode: &str| {
+        let instructions = ratios(&data, set, count, variant, Measured::instruction_ratio);
+        let (most, program) = &instructions[count - 1];
         let mean = mean(&instructions);
         let of_readme = format!("{mean:.3} times in {mode}, {most:.3} at most ({program})");
         let percent = [(mean - 1.0) * 100.0, (most - 1.0) * 100.0];
@@ -64,19 +65,19 @@ fn figures_elsewhere_are_those_of_the_data() {
         );
         (of_readme, of_guide)
     };
-    for (set, variant, mode) in [
-        ((Set::Drawn, 8), "link", "link mode"),
-        ((Set::Drawn, 8), "lto", "lto mode"),
-        ((Set::Unseen, 9), "link", "link mode"),
-        ((Set::Tuned, 18), "link", "link mode"),
-        ((Set::Tuned, 18), "lto", "lto mode"),
+    for (set, count, variant, mode) in [
+        (Set::Drawn, 8, "link", "link mode"),
+        (Set::Drawn, 8, "lto", "lto mode"),
+        (Set::Unseen, 9, "link", "link mode"),
+        (Set::Tuned, 18, "link", "link mode"),
+        (Set::Tuned, 18, "lto", "lto mode"),
     ] {
-        let (of_readme, of_guide) = sentences(set, variant, mode);
+        let (of_readme, of_guide) = sentences(set, count, variant, mode);
         readme.push(of_readme);
         guide.push(of_guide);
     }
     for (variant, mode) in [("link", "link mode"), ("lto", "lto mode")] {
-        let code = mean(&ratios(&data, (Set::Drawn, 8), variant, Measured::own_code_ratio));
+        let code = mean(&ratios(&data, Set::Drawn, 8, variant, Measured::own_code_ratio));
         readme.push(format!("{code:.2} times in {mode}"));
         guide.push(format!("in {mode} by {:.0} %", (code - 1.0) * 100.0));
     }

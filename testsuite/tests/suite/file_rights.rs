@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, include, repository, run, work_folder};
 
 /// The user `nobody` in Debian.
 const NOBODY: &str = "65534";
@@ -16,7 +16,7 @@ fn build(folder: &Path) -> PathBuf {
     let program = folder.join("program");
     let source = repository().join("testsuite/profiles/rights.c");
     let flags = ["-O2", "--pcce-heap", "--pcce-profile-generate", "--pcce-crash-report=report"];
-    let _ = run(command(artifact("pcce-clang"), &flags).arg(source).arg("-o").arg(&program)).expect_success();
+    run(command(artifact("pcce-clang"), &flags).arg(source).arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -132,12 +132,12 @@ fn programs_with_more_rights_write_nothing_to_relative_names() {
 #[test]
 fn tokens_do_not_tell_where_memory_lies() {
     let work = work_folder("rights/places");
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     for mode in ["--pcce-mode=lto", "--pcce-mode=module"] {
         let program = work.join(mode);
         let source = repository().join("testsuite/programs/generated_code.c");
         let mut compile = command(artifact("pcce-clang"), &["-O2", "-g", &include, mode]);
-        let _ = run(compile.arg(source).arg("-o").arg(&program)).expect_success();
+        run(compile.arg(source).arg("-o").arg(&program)).expect_success();
         let tokens = || -> Vec<String> {
             let output = run(&mut command(&program, &[])).expect_success().stdout;
             output.lines().map(|line| line.split(' ').nth(1).expect("a token").to_owned()).collect()

@@ -7,7 +7,6 @@ use std::process::Command;
 
 use pcce_testsuite::{LLVM, artifact, command, llvm, repository, run, source, target, work_folder};
 
-const PROGRAM: &str = source!("install/program.c");
 const FILTERED: &str = "1 main;work\n";
 
 fn script(name: &str) -> Command {
@@ -18,13 +17,13 @@ fn script(name: &str) -> Command {
 
 /// Compiles a program with the wrapper in `bin`, and reads its token with the `pcce` there.
 fn check_tools(bin: &Path, work: &Path) {
-    fs::write(work.join("program.c"), PROGRAM).expect("can be written");
+    fs::write(work.join("program.c"), source!("install/program.c")).expect("can be written");
     for (compiler, mode, language) in
         [("pcce-clang", "lto", "c"), ("pcce-clang++", "module", "c++"), ("pcce-clang", "module", "c")]
     {
         let mut compile = Command::new(bin.join(compiler));
         compile.args(["-g", "-O1", "-x", language, "program.c", "-o", "program"]).current_dir(work);
-        let _ = run(compile.arg(format!("--pcce-mode={mode}"))).expect_success();
+        run(compile.arg(format!("--pcce-mode={mode}"))).expect_success();
         check_program(bin, work);
     }
 }
@@ -57,7 +56,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn an_installation_is_complete_and_goes_away() {
     let work = work_folder("install");
     let prefix = work.join("a prefix");
-    let _ = run(script("install").env("PREFIX", &prefix)).expect_success();
+    run(script("install").env("PREFIX", &prefix)).expect_success();
     check_tools(&prefix.join("bin"), &work);
 
     // Without the wrappers. pkg-config escapes blanks for a shell.
@@ -67,7 +66,7 @@ fn an_installation_is_complete_and_goes_away() {
         .env("CLANG", llvm("clang"))
         .env("PLUGIN", prefix.join("lib/pcce/libpcce_pass.so"))
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
-    let _ = run(shell.current_dir(&work)).expect_success();
+    run(shell.current_dir(&work)).expect_success();
     check_program(&prefix.join("bin"), &work);
 
     // Each command has a manual page, and the shells complete it.
@@ -102,7 +101,7 @@ fn an_installation_is_complete_and_goes_away() {
         assert!(!text.contains("@LLVM@") && !text.contains("@VERSION@"), "{}", template.display());
     }
 
-    let _ = run(script("install").arg("--remove").env("PREFIX", &prefix)).expect_success();
+    run(script("install").arg("--remove").env("PREFIX", &prefix)).expect_success();
     let left = files(&prefix);
     assert!(left.is_empty(), "{left:?}");
 }
@@ -125,7 +124,7 @@ fn variables_of_the_runtime() -> BTreeSet<String> {
 #[test]
 fn a_staged_installation_does_not_know_its_stage() {
     let stage = work_folder("stage");
-    let _ = run(script("install").env("DESTDIR", &stage).env("PREFIX", "/opt/pcce")).expect_success();
+    run(script("install").env("DESTDIR", &stage).env("PREFIX", "/opt/pcce")).expect_success();
     let module = fs::read_to_string(stage.join("opt/pcce/lib/pkgconfig/pcce.pc")).expect("is installed");
     assert!(module.starts_with("prefix=/opt/pcce\n"), "{module}");
     let output = run(script("install").env("DESTDIR", &stage).env("PREFIX", "opt"));
@@ -141,7 +140,7 @@ fn the_debian_packages_have_working_tools() {
     let mut depends = Vec::new();
     for package in packages.lines() {
         depends.push(run(&mut command("dpkg-deb", &["--field", package, "Depends"])).expect_success().stdout);
-        let _ = run(command("dpkg-deb", &["--extract", package]).arg(&root)).expect_success();
+        run(command("dpkg-deb", &["--extract", package]).arg(&root)).expect_success();
     }
     let [runtime, development, tools] = &depends[..] else { panic!("{packages}") };
     for needed in ["pcce (= ", "libpcce0.1 (= ", &format!("clang-{LLVM}, lld-{LLVM}, "), "libstdc++6"] {

@@ -10,7 +10,7 @@ const MODES: [&str; 3] = ["link", "lto", "module"];
 fn build(compiler: PathBuf, source: &str, flags: &[&str], more: Option<&Path>, to: &Path) {
     let source = repository().join("testsuite/jumping").join(source);
     let mut build = command(compiler, &["-O2", "-g", "-pthread", "-fno-builtin", "-w"]);
-    let _ = run(build.args(flags).arg(source).args(more).arg("-o").arg(to)).expect_success();
+    run(build.args(flags).arg(source).args(more).arg("-o").arg(to)).expect_success();
 }
 
 fn same(name: &str, source: &str, flags: &[&str], more: Option<&Path>) {

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use pcce_testsuite::torture::core_of;
-use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, include, repository, run, run_with_input, work_folder};
 use serde_json::Value;
 
 const PLUGINS: [&str; 3] = ["first", "second", "third"];
@@ -23,10 +23,10 @@ fn build(folder: &Path, mode: &str) -> PathBuf {
 
 fn build_source(folder: &Path, name: &str, mode: &str) -> PathBuf {
     let program = folder.join(format!("{name}-{mode}"));
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let mode = format!("--pcce-mode={mode}");
     let mut compile = command(artifact("pcce-clang"), &["-O2", "-g", "-pthread", &include, &mode]);
-    let _ = run(compile.arg(source(&format!("{name}.c"))).arg("-o").arg(&program)).expect_success();
+    run(compile.arg(source(&format!("{name}.c"))).arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -35,7 +35,7 @@ fn build_plugins(folder: &Path) -> Vec<PathBuf> {
         let library = folder.join(format!("{name}.so"));
         let define = format!("-DNAME={name}");
         let mut compile = command(artifact("pcce-clang"), &["-O2", "-g", "-shared", "-fPIC", &define]);
-        let _ = run(compile.arg(source("plugin.c")).arg("-o").arg(&library)).expect_success();
+        run(compile.arg(source("plugin.c")).arg("-o").arg(&library)).expect_success();
         library
     };
     PLUGINS.into_iter().map(build).collect()
@@ -230,8 +230,7 @@ fn what_was_seen_before_costs_nothing() {
             // Old versions of valgrind cannot read the debug information of a new clang.
             let mut callgrind =
                 command("valgrind", &["-q", "--tool=callgrind", "--read-inline-info=no", &option]);
-            let _ = run(callgrind.arg(&program).args([rounds, depth]).env("PCCE_NUMBERS", numbers))
-                .expect_success();
+            run(callgrind.arg(&program).args([rounds, depth]).env("PCCE_NUMBERS", numbers)).expect_success();
             let text = fs::read_to_string(&out).expect("callgrind writes it");
             let total = text.lines().find_map(|line| line.strip_prefix("totals: ")).expect("a total");
             total.parse().expect("a number")
@@ -294,14 +293,14 @@ fn numbers_decode_to_the_shadow_stack() {
     for mode in ["lto", "module"] {
         let [file, contexts, program] =
             ["numbers", "contexts", "program"].map(|n| folder.join(format!("{n}-{mode}")));
-        let include = format!("-I{}", repository().join("runtime-lib/include").display());
+        let include = include("runtime-lib/include");
         let mode = format!("--pcce-mode={mode}");
         let flags = ["-O2", "-g", "-pthread", "--pcce-verify", &include, &mode];
         let mut compile = command(artifact("pcce-clang"), &flags);
-        let _ = run(compile.arg(source("events.c")).arg("-o").arg(&program)).expect_success();
+        run(compile.arg(source("events.c")).arg("-o").arg(&program)).expect_success();
         let mut run_it = command(&program, &["300", "4"]);
         run_it.env("PCCE_NUMBERS", &file).env("PCCE_VERIFY_CONTEXTS", &contexts);
-        let _ = run(&mut run_it).expect_success();
+        run(&mut run_it).expect_success();
         let verified = |contexts: &Path| {
             let mut verified = command(artifact("pcce"), &["verified", "--numbers"]);
             verified.arg(&file).arg(&program).arg(contexts);

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use pcce_abi::exports::INTERPOSED;
-use pcce_testsuite::{artifact, command, llvm, machine, repository, run, source, work_folder};
+use pcce_testsuite::{artifact, command, include, llvm, machine, run, source, work_folder};
 
 fn archive() -> String {
     artifact("libpcce_rt.a").display().to_string()
 }
 
-fn include() -> String {
-    format!("-I{}", repository().join("runtime-lib/include").display())
+fn headers() -> String {
+    include("runtime-lib/include")
 }
 
 /// Compiles a source with the command's words, runs the program, and returns what it printed.
@@ -22,7 +22,7 @@ fn build_and_run(folder: &Path, file: &str, source: &str, compiler: &str, flags:
     // The archive comes after the objects that need it.
     let mut build = command(compiler, &[]);
     build.arg(&path).arg("-o").arg(&program).args(flags);
-    let _ = run(&mut build).expect_success();
+    run(&mut build).expect_success();
     run(&mut command(program, &[])).expect_success().stdout
 }
 
@@ -35,7 +35,7 @@ fn a_plain_c_program_gets_empty_answers() {
     let clang = llvm("clang").display().to_string();
     let variants: [&[&str]; 4] =
         [&["-O0", "-std=c11"], &["-O2", "-std=c11"], &["-static"], &["-fno-pie", "-no-pie", "-O2"]];
-    let (include, archive) = (include(), archive());
+    let (include, archive) = (headers(), archive());
     for flags in variants {
         for compiler in [clang.as_str(), "gcc"] {
             let flags = [flags, &["-Wall", "-Werror", "-pedantic", &include, &archive]].concat();
@@ -56,7 +56,7 @@ fn a_plain_cxx_program_gets_empty_answers() {
     let source = source!("languages/empty_answers.cpp");
     for compiler in [llvm("clang++").display().to_string(), "g++".to_owned()] {
         for more in ["-O2", "-static"] {
-            let flags = ["-std=c++11", "-Wall", "-Werror", "-pedantic", more, &include(), &archive()];
+            let flags = ["-std=c++11", "-Wall", "-Werror", "-pedantic", more, &headers(), &archive()];
             assert_eq!(
                 build_and_run(&folder, "main.cpp", source, &compiler, &flags),
                 "thrown 0 '' 0\n",
@@ -99,7 +99,7 @@ fn an_instrumented_program_with_a_rust_staticlib() {
     fs::write(&library, source).expect("the folder is ours");
     let part = folder.join("libpart.a").display().to_string();
     let mut rustc = command("rustc", &["--edition=2021", "--crate-type=staticlib", "-O", "-o", &part]);
-    let _ = run(rustc.arg(&library)).expect_success();
+    run(rustc.arg(&library)).expect_success();
     let main = folder.join("main.c");
     let source = source!("languages/called_back.c");
     fs::write(&main, source).expect("the folder is ours");
@@ -108,8 +108,8 @@ fn an_instrumented_program_with_a_rust_staticlib() {
         let main = main.display().to_string();
         let mode = format!("--pcce-mode={mode}");
         let words =
-            [&mode, "-g", "-O2", &include(), &main, &part, "-o", &program, "-lpthread", "-ldl", "-lm"];
-        let _ = run(&mut command(artifact("pcce-clang"), &words)).expect_success();
+            [&mode, "-g", "-O2", &headers(), &main, &part, "-o", &program, "-lpthread", "-ldl", "-lm"];
+        run(&mut command(artifact("pcce-clang"), &words)).expect_success();
         let output = run(&mut command(&program, &[])).expect_success();
         assert_eq!(output.stdout, "2\n1\n");
         let token = output.stderr.lines().last().expect("a token");
@@ -157,8 +157,7 @@ fn the_runtime_costs_small_programs_little() {
     let source = source.display().to_string();
     let build = |name: &str, compiler: &Path| {
         let program = folder.join(name).display().to_string();
-        let _ =
-            run(&mut command(compiler, &["-O2", "-fuse-ld=lld", &source, "-o", &program])).expect_success();
+        run(&mut command(compiler, &["-O2", "-fuse-ld=lld", &source, "-o", &program])).expect_success();
         program
     };
     let programs = [build("plain", &llvm("clang")), build("instrumented", &artifact("pcce-clang"))];
@@ -179,8 +178,6 @@ fn the_runtime_costs_small_programs_little() {
     assert!((10_000..74_000).contains(&code), "{code} bytes of machine code");
 }
 
-const DIRECT: &str = source!("languages/direct_calls.c");
-
 #[test]
 fn a_direct_call_has_one_instruction_before_and_one_after() {
     let is_call = |line: &str| {
@@ -188,12 +185,12 @@ fn a_direct_call_has_one_instruction_before_and_one_after() {
     };
     let folder = work_folder("clash/objdump");
     let source = folder.join("main.c");
-    fs::write(&source, DIRECT).expect("the folder is ours");
+    fs::write(&source, source!("languages/direct_calls.c")).expect("the folder is ours");
     let source = source.display().to_string();
     for shape in [["-fPIE", "-pie"], ["-fno-pie", "-no-pie"]] {
         let program = folder.join(shape[1]).display().to_string();
-        let words = ["-O2", shape[0], shape[1], &include(), &source, "-o", &program];
-        let _ = run(&mut command(artifact("pcce-clang"), &words)).expect_success();
+        let words = ["-O2", shape[0], shape[1], &headers(), &source, "-o", &program];
+        run(&mut command(artifact("pcce-clang"), &words)).expect_success();
         let functions = "--disassemble-symbols=main,a,b";
         let output =
             run(command(llvm("llvm-objdump"), &["-d", "--no-show-raw-insn", "--no-leading-addr", functions])
@@ -233,7 +230,7 @@ __attribute__((noinline)) inline int shared(int n) {
 }
 ";
     let folder = work_folder("clash/inline");
-    let mut words = vec!["--pcce-mode=module".to_owned(), "-O2".to_owned(), include(), "-o".to_owned()];
+    let mut words = vec!["--pcce-mode=module".to_owned(), "-O2".to_owned(), headers(), "-o".to_owned()];
     let program = folder.join("program");
     words.push(program.display().to_string());
     for (name, text) in [
@@ -251,8 +248,8 @@ __attribute__((noinline)) inline int shared(int n) {
         words.push(file.display().to_string());
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let _ = run(&mut command(artifact("pcce-clang++"), &words)).expect_success();
-    let _ = run(&mut command(&program, &[])).expect_success();
+    run(&mut command(artifact("pcce-clang++"), &words)).expect_success();
+    run(&mut command(&program, &[])).expect_success();
     let symbols = run(command(llvm("llvm-nm"), &[]).arg(&program)).expect_success().stdout;
     for name in ["_Z6sharedi", "_Z6sharedi.pcce_open", "_Z6sharedi.pcce_push"] {
         let count = symbols.lines().filter(|line| line.split(' ').next_back() == Some(name)).count();

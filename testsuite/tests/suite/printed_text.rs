@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, include, repository, run, work_folder};
 
 fn build(compiler: &str, flags: &[&str], source: &Path, program: &Path) {
     let mut build = command(artifact(compiler), &["-g", "-O1", "--pcce-mode=lto"]);
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
-    let _ = run(build.arg(include).args(flags).arg(source).arg("-o").arg(program)).expect_success();
+    let include = include("runtime-lib/include");
+    run(build.arg(include).args(flags).arg(source).arg("-o").arg(program)).expect_success();
 }
 
 /// Returns whether the text has a character that must not reach a terminal.
@@ -108,7 +108,7 @@ fn folded_stacks_of_deep_recursion_are_bounded() {
         let _ = fs::remove_file(&trace);
         let start = "ulimit -s unlimited; exec \"$0\" \"$1\"";
         let mut start = command("bash", &["-c", start]);
-        let _ = run(start.arg(&program).arg(depth).env("PCCE_TRACE", &trace)).expect_success();
+        run(start.arg(&program).arg(depth).env("PCCE_TRACE", &trace)).expect_success();
         trace
     };
     let folded = |trace: &Path, words: &[&str]| {

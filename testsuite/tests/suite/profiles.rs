@@ -23,7 +23,7 @@ fn build(folder: &Path, source: &str, mode: Option<&str>, flags: &[&str]) -> Pat
         compile.args(["-g", &format!("--pcce-mode={mode}")]);
     }
     let source = repository().join("testsuite/profiles").join(source);
-    let _ = run(compile.arg(source).arg("-o").arg(&program)).expect_success();
+    run(compile.arg(source).arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -237,14 +237,14 @@ fn functions_that_have_left_are_in_profiles_of_threads_with_an_alternate_stack()
     let source = repository().join("testsuite/profiles/alternate.c");
     let plain = folder.join("plain.o");
     let mut compile = command(llvm("clang"), &["-O2", "-DPLAIN", "-c"]);
-    let _ = run(compile.arg(&source).arg("-o").arg(&plain)).expect_success();
+    run(compile.arg(&source).arg("-o").arg(&plain)).expect_success();
     for mode in ["link", "lto", "module"] {
         let program = build(&folder, "alternate.c", Some(mode), &[&plain.display().to_string()]);
         for argument in [None, Some("alternate")] {
             let profile = folder.join(format!("{mode}.profile"));
             let mut sampled = command(&program, &[]);
             sampled.args(argument).env("PCCE_SAMPLE", "997").env("PCCE_SAMPLE_PROFILE", &profile);
-            let _ = run(&mut sampled).expect_success();
+            run(&mut sampled).expect_success();
             let found = folded("cpu", "samples", &program, &profile);
             let spinning: Vec<&String> = found.keys().filter(|stack| stack.ends_with(";spin")).collect();
             assert_eq!(spinning, ["main;calls;leaves;spin"], "{mode} {argument:?}: {found:?}");

@@ -156,7 +156,7 @@ fn build(folder: &Path, name: &str, compiler: PathBuf, flags: &[&str]) -> PathBu
     let program = folder.join(name);
     let source = repository().join("testsuite/sandbox/refused.c");
     let mut compile = command(compiler, &["-g", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror"]);
-    let _ = run(compile.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    run(compile.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
     program
 }
 

@@ -53,7 +53,7 @@ fn build_and_run(folder: &Path, name: &str, flags: &[&str]) -> (Vec<String>, Vec
     let program = folder.join(name);
     let mut rustc = command("rustc", &["--edition=2024", "-g", "--crate-name=contexts"]);
     rustc.args(flags).arg("-o").arg(&program).arg(repository().join("testsuite/programs/contexts.rs"));
-    let _ = run(&mut rustc).expect_success();
+    run(&mut rustc).expect_success();
     let report = program.with_extension("report");
     let output = run(command(&program, &[]).env("PCCE_VERIFY_REPORT", &report)).expect_success();
     if flags.contains(&"link-arg=--pcce-verify") {

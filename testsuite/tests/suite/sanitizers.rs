@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::runner::ordinary_lines;
-use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, source, work_folder};
+use pcce_testsuite::{
+    Output, artifact, command, folded, llvm, repository, run, run_with_input, source, work_folder,
+};
 use serde_json::Value;
 
 const BOTH: &[&str] = &["lto", "module"];
@@ -171,8 +173,7 @@ fn data_flow() {
         let report = fs::read_to_string(&report).expect("a report");
         assert!(report.ends_with(" 0 mismatches\n"), "{mode} {level}: {report}");
         assert_eq!(ordinary_lines(&output), ["1 0"], "{mode} {level}");
-        let mut pcce = command(artifact("pcce"), &["filter", "--format", "folded"]);
-        let decoded = run_with_input(pcce.arg(&program), &output.stdout).expect_success().stdout;
+        let decoded = folded(Path::new("."), &[program.to_str().unwrap()], &output.stdout);
         let contexts: Vec<_> =
             decoded.lines().filter_map(|line| line.strip_prefix('@')?.split(' ').nth(1)).collect();
         assert_eq!(contexts, ["main;leaf", "main;by_pointer;leaf"], "{mode} {level}");
@@ -203,9 +204,9 @@ fn split_functions() {
         let (raw, profile) = (work.join(format!("{mode}.raw")), work.join(format!("{mode}.profile")));
         let counting = work.join(format!("{mode}-counting"));
         let _ = compile(&counting, &source(), mode, false, &["-O2", "-fprofile-generate"]).expect_success();
-        let _ = run(command(&counting, &[]).env("LLVM_PROFILE_FILE", &raw)).expect_success();
+        run(command(&counting, &[]).env("LLVM_PROFILE_FILE", &raw)).expect_success();
         let mut merge = command(llvm("llvm-profdata"), &["merge", "-o"]);
-        let _ = run(merge.arg(&profile).arg(&raw)).expect_success();
+        run(merge.arg(&profile).arg(&raw)).expect_success();
         let uses = format!("-fprofile-use={}", profile.display());
         let mut flags = vec!["-O2", &uses, "-fsplit-machine-functions"];
         if *mode == "lto" {
@@ -235,7 +236,7 @@ fn samples_under_thread_sanitizer() {
         let _ = compile(&program, &source, mode, false, &["-O1", "-fsanitize=thread"]).expect_success();
         let profile = program.with_extension("cpu");
         let mut started = command(&program, &[]);
-        let _ = run(started.env("PCCE_SAMPLE", "250").env("PCCE_SAMPLE_PROFILE", &profile)).expect_success();
+        run(started.env("PCCE_SAMPLE", "250").env("PCCE_SAMPLE_PROFILE", &profile)).expect_success();
         let folded =
             run(command(artifact("pcce"), &["cpu", "folded"]).arg(&program).arg(&profile)).expect_success();
         assert!(
@@ -270,7 +271,7 @@ fn cxx_modules() {
             let own = [&format!("--pcce-mode={mode}"), "--pcce-verify", "-std=c++20", "-g", "-O1"];
             let mut compile = command(artifact("pcce-clang++"), &own);
             let from = from.iter().map(|name| path(name));
-            let _ = run(compile.args(flags).args(from).arg("-o").arg(path(to))).expect_success();
+            run(compile.args(flags).args(from).arg("-o").arg(path(to))).expect_success();
         }
         let report = work.join("report");
         let output = run(command(path("program"), &[]).env("PCCE_VERIFY_REPORT", &report)).expect_success();
@@ -335,7 +336,7 @@ fn heap_profiles_are_refused() {
         // Without the wrapper, the heap library stands in front of the sanitizer's.
         let mut clang = command(llvm("clang"), &[&flag, "-Wl,--export-dynamic", "-Wl,-u,__pcce_tls"]);
         let archive = artifact("libpcce_heap.a");
-        let _ = run(clang.arg(&source).arg(archive).arg("-o").arg(&program)).expect_success();
+        run(clang.arg(&source).arg(archive).arg("-o").arg(&program)).expect_success();
         let profile = work.join("profile");
         let output = run(command(&program, &[]).env("PCCE_HEAP_PROFILE", &profile));
         assert_eq!(

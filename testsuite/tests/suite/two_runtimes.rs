@@ -4,14 +4,13 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, llvm, run, run_with_input, source, target, work_folder};
+use pcce_testsuite::{artifact, command, folded, llvm, run, source, target, work_folder, write_files};
 
-const LIBRARY: &str = source!("runtimes/library.c");
 const PROGRAM: &str = source!("runtimes/program.c");
 
 fn compile(folder: &Path, compiler: &str, words: &str) {
     let mut clang = command(artifact(compiler), &["-g", "-O2", "-w"]);
-    let _ = run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
+    run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
 }
 
 /// The contexts that the program shows, with the dictionaries of these images.
@@ -19,11 +18,8 @@ fn contexts(folder: &Path, program: &str, images: [&str; 2]) -> String {
     let mut process = command(folder.join(program), &[]);
     process.env("LD_LIBRARY_PATH", target().join("release"));
     let lines = run(process.current_dir(folder)).expect_success().stdout;
-    let mut filter = command(artifact("pcce"), &["filter", "--format", "folded", images[0]]);
-    if images[0] != images[1] {
-        filter.args(["--dict", images[1]]);
-    }
-    run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+    let images = if images[0] == images[1] { &images[..1] } else { &[images[0], "--dict", images[1]] };
+    folded(folder, images, &lines)
 }
 
 const ONE: &str = "main;call;lib;inner\nmain;call;lib;back\n";
@@ -32,7 +28,7 @@ const HIDDEN: &str = "<unknown calls>;lib;inner\n<unknown calls>;main;call;<unkn
 #[test]
 fn contexts_of_two_runtimes_say_what_is_missing() {
     let folder = work_folder("runtimes");
-    fs::write(folder.join("one.c"), LIBRARY).unwrap();
+    fs::write(folder.join("one.c"), source!("runtimes/library.c")).unwrap();
     fs::write(folder.join("program.c"), PROGRAM).unwrap();
     fs::write(folder.join("own.c"), "int own(int n, int (*back)(int)) { return back(n); }\n").unwrap();
     fs::write(folder.join("map"), "{ global: main; local: *; };\n").unwrap();
@@ -72,9 +68,7 @@ fn contexts_of_two_runtimes_say_what_is_missing() {
     }
 }
 
-const HEADER: &str = source!("runtimes/header.h");
 const SHOWS: &str = source!("runtimes/shows.cpp");
-const PLAIN: &str = source!("runtimes/plain.cpp");
 
 const OTHER: &str =
     "entry;<inlined(int), not instrumented>;shows\nentry;<weak(int), not instrumented>;shows\n";
@@ -83,17 +77,18 @@ const OTHER: &str =
 #[test]
 fn other_bodies_of_a_name_are_not_instrumented() {
     let folder = work_folder("other_bodies");
-    for (name, text) in [
-        ("header.h", HEADER),
-        ("shows.cpp", SHOWS),
-        ("plain.cpp", PLAIN),
-        ("main.cpp", "extern \"C\" int entry(int);\nint main() { return entry(1) == 99; }\n"),
-    ] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(
+        &folder,
+        [
+            ("header.h", source!("runtimes/header.h")),
+            ("shows.cpp", SHOWS),
+            ("plain.cpp", source!("runtimes/plain.cpp")),
+            ("main.cpp", "extern \"C\" int entry(int);\nint main() { return entry(1) == 99; }\n"),
+        ],
+    );
     let plain = |words: &str| {
         let mut clang = command(llvm("clang++"), &["-O2", "-fPIC"]);
-        let _ = run(clang.args(words.split_whitespace()).current_dir(&folder)).expect_success();
+        run(clang.args(words.split_whitespace()).current_dir(&folder)).expect_success();
     };
     plain("-c plain.cpp");
     for mode in ["link", "lto", "module"] {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use object::{Object as _, ObjectSection as _};
-use pcce_testsuite::{Output, artifact, command, llvm, repository, run, run_with_input, source, work_folder};
+use pcce_testsuite::{Output, artifact, command, folded, include, llvm, run, source, work_folder};
 
 /// The pass cannot see these changes: the program writes the state itself.
 const STATE: &str = source!("verify/state.h");
@@ -17,11 +17,11 @@ fn build(name: &str, mode: &str, main: &str) -> PathBuf {
     let source = folder.join("main.c");
     fs::write(&source, format!("{STATE}{main}")).expect("the folder is ours");
     let program = folder.join("program");
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let mode = format!("--pcce-mode={mode}");
     let mut compile =
         command(artifact("pcce-clang"), &["-O1", "-g", "-Wall", "-Werror", &mode, "--pcce-verify", &include]);
-    let _ = run(compile.arg(&source).arg("-o").arg(&program)).expect_success();
+    run(compile.arg(&source).arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -121,10 +121,10 @@ fn the_program_may_name_its_report() {
         fs::write(folder.join("main.c"), [STATE, source].concat()).expect("the folder is ours");
         let mode_flag = format!("--pcce-mode={mode}");
         let report_flag = format!("--pcce-verify-report={}", built_in.display());
-        let include = format!("-I{}", repository().join("runtime-lib/include").display());
+        let include = include("runtime-lib/include");
         let mut compile =
             command(artifact("pcce-clang"), &["-O1", &mode_flag, "--pcce-verify", &report_flag, &include]);
-        let _ = run(compile.arg(folder.join("main.c")).arg("-o").arg(&program)).expect_success();
+        run(compile.arg(folder.join("main.c")).arg("-o").arg(&program)).expect_success();
         let lines = |file: &Path| fs::read_to_string(file).unwrap_or_default().lines().count();
         // A child without an environment writes to the program's file, not into its output.
         let output = run(command(&program, &[]).env_remove("PCCE_VERIFY_REPORT")).expect_success();
@@ -169,7 +169,7 @@ fn depths_are_counted() {
             int main(void) { recursive(2); recursive(1); return 0; }"#;
         let program = build("depths", mode, recursion);
         let depths = program.with_extension("depths");
-        let _ = run(command(&program, &[]).env("PCCE_VERIFY_DEPTHS", &depths)).expect_success();
+        run(command(&program, &[]).env("PCCE_VERIFY_DEPTHS", &depths)).expect_success();
         let text = fs::read_to_string(depths).expect("verify mode writes the depths");
         // main, then the first activation without a push, and each further one with one more.
         let plain = "plain 1 1\nplain 2 2\nplain 3 2\nplain 4 1\n";
@@ -256,16 +256,14 @@ fn code_without_the_pass_calls_on_after_a_tail_call() {
     let main = source!("verify/tail_calls/main.c");
     fs::write(folder.join("main.c"), main).unwrap();
     let words = ["-O2", "-c", "around.c"];
-    let _ = run(command(llvm("clang"), &words).current_dir(&folder)).expect_success();
+    run(command(llvm("clang"), &words).current_dir(&folder)).expect_success();
     for mode in ["link", "lto", "module"] {
         let mode = format!("--pcce-mode={mode}");
         let words = ["-O2", "-g", &mode, "--pcce-verify", "main.c", "around.o", "-o", "program"];
-        let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
         let (output, report) = run_with_report(&folder.join("program"));
         assert_eq!((output.status, mismatches(&report)), (0, 0), "{mode}: {report}");
-        let mut filter =
-            command(artifact("pcce"), &["filter", "program", "--collapse", "--format", "folded"]);
-        let contexts = run_with_input(filter.current_dir(&folder), &output.stdout).expect_success().stdout;
+        let contexts = folded(&folder, &["program", "--collapse"], &output.stdout);
         let of_around = "main;<around, not instrumented>;note ";
         let counts: Vec<&str> = contexts.lines().filter_map(|line| line.strip_prefix(of_around)).collect();
         assert_eq!(counts, ["6"], "{mode}: {contexts}");
@@ -285,16 +283,14 @@ fn a_function_leaves_to_one_of_a_library() {
         let build = |words: &[&str]| {
             let mode = format!("--pcce-mode={mode}");
             let mut clang = command(artifact("pcce-clang"), &["-O2", "-g", &mode, "--pcce-verify"]);
-            let _ = run(clang.args(words).current_dir(&folder)).expect_success();
+            run(clang.args(words).current_dir(&folder)).expect_success();
         };
         build(&["-fPIC", "-shared", "library.c", "-o", "library.so"]);
         let library = folder.join("library.so").display().to_string();
         build(&["main.c", &library, "-o", "program"]);
         let (output, report) = run_with_report(&folder.join("program"));
         assert_eq!((output.status, mismatches(&report)), (0, 0), "{mode}: {report}");
-        let words = ["filter", "program", "--dicts", ".", "--collapse", "--format", "folded"];
-        let contexts = run_with_input(command(artifact("pcce"), &words).current_dir(&folder), &output.stdout);
-        let contexts = contexts.expect_success().stdout;
+        let contexts = folded(&folder, &["program", "--dicts", ".", "--collapse"], &output.stdout);
         let of_library = |line: &&str| line.contains(";library ");
         assert_eq!(
             contexts.lines().filter(of_library).count(),
@@ -319,13 +315,13 @@ fn thunks_in_tables_that_were_put_together_are_told() {
     let [source, plain, object] = ["main.cpp", "plain.c", "plain.o"].map(|name| folder.join(name));
     fs::write(&source, SOURCE).expect("the folder is ours");
     fs::write(&plain, PLAIN).expect("the folder is ours");
-    let _ = run(command(llvm("clang"), &["-c", "-o"]).arg(&object).arg(&plain)).expect_success();
+    run(command(llvm("clang"), &["-c", "-o"]).arg(&object).arg(&plain)).expect_success();
     for level in ["-O1", "-O2"] {
         let program = folder.join(level);
         let tables = ["-flto", "-fwhole-program-vtables", "-fvisibility=hidden", "-std=c++17"];
         let verify = ["--pcce-mode=lto", "--pcce-verify", level, "-g"];
         let mut build = command(artifact("pcce-clang++"), &[&tables[..], &verify].concat());
-        let _ = run(build.arg(&source).arg(&object).arg("-o").arg(&program)).expect_success();
+        run(build.arg(&source).arg(&object).arg("-o").arg(&program)).expect_success();
         let (_, report) = run_with_report(&program);
         assert_eq!(mismatches(&report), 0, "{level}: {report}");
     }

@@ -30,8 +30,7 @@ fn a_plugin_for_another_llvm_names_both_versions() {
     for (own, host, plugin) in [("19", "22", plugin_19()), ("22", "19", artifact("libpcce_pass.so"))] {
         let bitcode = folder.join(format!("{host}.o"));
         let clang = llvm_of(host, "clang");
-        let _ =
-            run(command(&clang, &["-O1", "-flto", "-c", "-o"]).arg(&bitcode).arg(&source)).expect_success();
+        run(command(&clang, &["-O1", "-flto", "-c", "-o"]).arg(&bitcode).arg(&source)).expect_success();
         let out = folder.join(format!("{host}.out"));
         let plugin = plugin.display();
         let mut compile = command(&clang, &["-c", &format!("-fpass-plugin={plugin}"), "-o"]);
@@ -62,7 +61,7 @@ fn the_build_is_for_this_llvm() {
     for mode in ["lto", "module"] {
         let program = folder.join(mode);
         let mut build = command(artifact("pcce-clang"), &[&format!("--pcce-mode={mode}"), "-o"]);
-        let _ = run(build.arg(&program).arg(&source)).expect_success();
+        run(build.arg(&program).arg(&source)).expect_success();
         let info = run(command(artifact("pcce"), &["info"]).arg(&program)).expect_success().stdout;
         assert!(info.contains(", LLVM 22."), "{mode}: {info}");
         assert!(info.contains("  clang-22 "), "{mode}: {info}");
@@ -76,7 +75,7 @@ fn modules_of_both_llvms_are_in_one_program() {
     let prefix = folder.join("installed");
     let mut install = Command::new(repository().join("scripts/install"));
     install.env("CARGO_TARGET_DIR", target()).env("LLVM", LLVM).env("PREFIX", &prefix).env_remove("DESTDIR");
-    let _ = run(&mut install).expect_success();
+    run(&mut install).expect_success();
     let other = prefix.join("lib/pcce/llvm-19/libpcce_pass.so");
     fs::create_dir_all(other.parent().expect("has a folder")).expect("the folder is ours");
     fs::copy(plugin_19(), &other).expect("the folder is ours");
@@ -96,7 +95,7 @@ fn modules_of_both_llvms_are_in_one_program() {
         fs::write(folder.join(name), text).expect("the folder is ours");
         let mut compile = command(&wrapper, &own);
         compile.args(["-c", name, &format!("--pcce-llvm={llvm}")]).current_dir(&folder);
-        let _ = run(&mut compile).expect_success();
+        run(&mut compile).expect_success();
     }
     let link = |linker: &str| {
         let mut link = command(&wrapper, &own);

@@ -37,7 +37,6 @@ pub struct Measured {
 
 impl Measured {
     /// Builds without figures.
-    #[must_use]
     pub fn new(baseline: Built, variant: Built) -> Measured {
         let built = (baseline, variant);
         Measured {
@@ -78,14 +77,12 @@ impl Measured {
     }
 
     /// User time, variant to baseline.
-    #[must_use]
     pub fn time_ratio(&self) -> Option<Median> {
         let pairs = &self.times.as_ref()?.pairs;
         median(&pairs.iter().map(|(base, with)| with.user / base.user).collect::<Vec<_>>())
     }
 
     /// Processor time (user and system), variant to baseline.
-    #[must_use]
     pub fn processor_time_ratio(&self) -> Option<f64> {
         let pairs = &self.times.as_ref()?.pairs;
         let ratios: Vec<f64> =
@@ -94,7 +91,6 @@ impl Measured {
     }
 
     /// The shortest run of the variant to the shortest of the baseline: disturbances only add.
-    #[must_use]
     pub fn best_time_ratio(&self) -> Option<f64> {
         let pairs = &self.times.as_ref()?.pairs;
         let best = |times: &mut dyn Iterator<Item = f64>| times.min_by(f64::total_cmp);
@@ -102,7 +98,6 @@ impl Measured {
     }
 
     /// Peak memory, variant to baseline.
-    #[must_use]
     pub fn memory_ratio(&self) -> Option<f64> {
         let pairs = &self.times.as_ref()?.pairs;
         let ratios: Vec<f64> =
@@ -111,20 +106,17 @@ impl Measured {
     }
 
     /// Instructions, variant to baseline.
-    #[must_use]
     pub fn instruction_ratio(&self) -> Option<f64> {
         let (base, with) = self.counts.as_ref()?;
         Some(with.instructions as f64 / base.instructions as f64)
     }
 
     /// Machine code, variant to baseline.
-    #[must_use]
     pub fn code_ratio(&self) -> f64 {
         self.built.1.code_size as f64 / self.built.0.code_size as f64
     }
 
     /// Machine code without the runtime library's, variant to baseline. `None` if it was not counted separately.
-    #[must_use]
     pub fn own_code_ratio(&self) -> Option<f64> {
         let (base, with) = &self.built;
         let own = with.code_size - with.runtime_size;
@@ -132,33 +124,28 @@ impl Measured {
     }
 
     /// User time of the build, variant to baseline.
-    #[must_use]
     pub fn build_ratio(&self) -> f64 {
         self.built.1.usage.user / self.built.0.usage.user
     }
 
     /// Stores to the id for each executed direct call.
-    #[must_use]
     pub fn updates_per_direct_call(&self) -> Option<f64> {
         let counts = &self.counts.as_ref()?.1;
         Some(counts.id_updates as f64 / counts.direct_calls as f64)
     }
 
     /// User time of a run of the baseline, in seconds.
-    #[must_use]
     pub fn seconds(&self) -> Option<f64> {
         let pairs = &self.times.as_ref()?.pairs;
         Some(median(&pairs.iter().map(|p| p.0.user).collect::<Vec<_>>())?.median)
     }
 
     /// Entries of the program's functions in a second of the baseline's user time.
-    #[must_use]
     pub fn entries_per_second(&self) -> Option<f64> {
         Some(self.verified.as_ref()?.compared as f64 / self.seconds()?)
     }
 
     /// Pushes in such a second, assuming that the whole workload pushes as often for each call as the small one.
-    #[must_use]
     pub fn pushes_per_second(&self) -> Option<f64> {
         let counts = &self.counts.as_ref()?.1;
         let calls = counts.direct_calls + counts.indirect_calls;
@@ -173,7 +160,6 @@ impl Measured {
 }
 
 /// A line for a terminal.
-#[must_use]
 pub fn line(program: &str, variant: &str, measured: &Measured) -> String {
     let mut text = format!("{program} {variant}:");
     if let Some(ratio) = measured.instruction_ratio() {

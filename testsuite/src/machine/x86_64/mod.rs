@@ -29,7 +29,6 @@ pub const CODE_GENERATION: [&str; 9] = [
 ];
 
 /// How an instruction transfers control, by its mnemonic; `None` if it does not.
-#[must_use]
 pub fn transfer(mnemonic: &str) -> Option<Transfer> {
     match mnemonic {
         "call" | "callq" => Some(Transfer::Call),
@@ -39,44 +38,37 @@ pub fn transfer(mnemonic: &str) -> Option<Transfer> {
 }
 
 /// Returns whether a word in front of a mnemonic is a prefix that changes nothing here.
-#[must_use]
 pub fn is_prefix(word: &str) -> bool {
     word == "cs"
 }
 
 /// Returns whether a call or jump with this operand goes through a pointer.
-#[must_use]
 pub fn is_through_pointer(operand: &str) -> bool {
     operand.starts_with('*')
 }
 
 /// Returns whether an instruction adds to its last operand, or subtracts from it.
-#[must_use]
 pub fn adds(mnemonic: &str) -> bool {
     matches!(mnemonic, "add" | "addq" | "sub" | "subq" | "incq" | "decq")
 }
 
 /// Returns whether an instruction reads its operands only.
-#[must_use]
 pub fn only_reads(mnemonic: &str) -> bool {
     mnemonic.starts_with("cmp") || mnemonic.starts_with("test")
 }
 
 /// Returns whether an instruction stores two neighbouring words at once: from a vector register.
-#[must_use]
 pub fn stores_two_words(mnemonic: &str, operands: &str) -> bool {
     mnemonic.starts_with("mov") && operands.starts_with("%xmm")
 }
 
 /// The operand of a word in thread-local storage, by its distance from the thread pointer.
-#[must_use]
 pub fn thread_local_operand(distance: u64) -> String {
     format!("{THREAD_LOCAL}{distance:#x}")
 }
 
 /// The distance of the executable's thread-local storage from the thread pointer, by the size and the alignment of its
 /// segment: the storage ends at the thread pointer (variant II of the psABI).
-#[must_use]
 pub fn thread_local_start(size: u64, alignment: u64) -> u64 {
     size.next_multiple_of(alignment.max(1)).wrapping_neg()
 }

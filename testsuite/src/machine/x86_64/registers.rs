@@ -28,26 +28,22 @@ impl Registers {
     }
 
     /// The address of the next instruction.
-    #[must_use]
     pub fn instruction(&self) -> u64 {
         self.0.rip
     }
 
     /// Returns whether the kernel starts an interrupted system call again when the thread goes on.
-    #[must_use]
     pub fn restarts_system_call(&self) -> bool {
         (-600..0).contains(&(self.0.rax as i64)) && self.0.orig_rax as i64 >= 0
     }
 
     /// The same, without a system call that the kernel would go on with.
-    #[must_use]
     pub fn outside_system_call(self) -> Self {
         Self(libc::user_regs_struct { orig_rax: NO_CALL, ..self.0 })
     }
 
     /// The same, about to copy the process as `fork` does: by the system call instruction at this address. The copy is
     /// a child of the process's parent.
-    #[must_use]
     pub fn forking(self, system_call: u64) -> Self {
         Self(libc::user_regs_struct {
             rip: system_call,

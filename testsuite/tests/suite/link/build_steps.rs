@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, folded_with_libraries, run, work_folder};
+use pcce_testsuite::{artifact, command, folded_with_libraries, run, work_folder, write_files};
 
 const LINKERS: [&str; 4] = ["bfd", "gold", "lld", "mold"];
 
@@ -146,13 +146,11 @@ const WAYS: [Way; 12] = [
 fn shown(folder: &Path, way: &Way, mode: &str, linker: &str) -> String {
     let folder = folder.join(format!("{}-{mode}-{linker}", way.name));
     fs::create_dir_all(&folder).unwrap();
-    for (name, text) in way.files.iter().chain(&[("show.h", HEADER)]) {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, way.files.iter().chain(&[("show.h", HEADER)]).copied());
     let compiler = format!("{} --pcce-mode={mode} --pcce-verify -g -O1 -w", artifact("pcce-clang").display());
     let mut shell = command("sh", &["-e", "-c", way.commands]);
     let linking = format!("{compiler} -fuse-ld={linker}");
-    let _ = run(shell.current_dir(&folder).env("CC", &compiler).env("LD", linking)).expect_success();
+    run(shell.current_dir(&folder).env("CC", &compiler).env("LD", linking)).expect_success();
     let text = folded_with_libraries(&folder, "program");
     let report = fs::read_to_string(folder.join("report")).unwrap_or_default();
     assert!(!report.contains("mismatch at"), "{} {mode} {linker}: {report}", way.name);

@@ -7,7 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcce_testsuite::{Output, artifact, command, llvm, run, run_with_input, source, work_folder};
+use pcce_testsuite::{Output, artifact, command, folded, llvm, run, source, work_folder};
 use sha2::{Digest, Sha256};
 
 const MODULES: [(&str, &str); 4] = [
@@ -29,7 +29,7 @@ fn compile(folder: &Path) {
 fn compile_one(folder: &Path, name: &str, flags: &[&str]) {
     let mut compile =
         command(artifact("pcce-clang"), &["--pcce-mode=link", "-O2", "-fno-inline", "-g", "-c"]);
-    let _ = run(compile.args(flags).arg(name).current_dir(folder)).expect_success();
+    run(compile.args(flags).arg(name).current_dir(folder)).expect_success();
 }
 
 /// The command that links the modules.
@@ -42,7 +42,7 @@ fn link(folder: &Path, output: &str) -> Command {
 
 /// The bytes of the program, which must run without an error.
 fn linked(link: &mut Command, program: PathBuf) -> Vec<u8> {
-    let _ = run(link).expect_success();
+    run(link).expect_success();
     assert_eq!(run(&mut Command::new(&program)).status, 0);
     let bytes = fs::read(&program).unwrap();
     fs::remove_file(&program).unwrap();
@@ -113,7 +113,7 @@ fn programs_share_the_code_of_an_archive() {
         compile_one(&folder, name, &flags);
     }
     let members = ["one.o", "two.o", "leaf.o"];
-    let _ = run(command("ar", &["rcs", "libm.a"]).args(members).current_dir(&folder)).expect_success();
+    run(command("ar", &["rcs", "libm.a"]).args(members).current_dir(&folder)).expect_success();
     // Each program has further calls of the archive's functions, in front of those that all programs have.
     let functions: Vec<String> = (0..4).map(|n| format!("f{n}")).collect();
     for (count, program) in functions.iter().enumerate() {
@@ -133,12 +133,10 @@ fn programs_share_the_code_of_an_archive() {
             link.current_dir(&folder).env("PCCE_CACHE", &cache);
             link
         };
-        let _ = run(&mut link()).expect_success();
+        run(&mut link()).expect_success();
         assert_eq!(entries(&cache).len(), members.len() + 1 + count, "{program}");
         let output = run(&mut Command::new(folder.join(program))).expect_success();
-        let filter = &["filter", program, "--format", "folded"];
-        let decoded = run_with_input(command(artifact("pcce"), filter).current_dir(&folder), &output.stdout);
-        let chains = decoded.expect_success().stdout;
+        let chains = folded(&folder, &[program], &output.stdout);
         for f in &functions[..count] {
             assert_eq!(chains.matches(&format!("main;{f};one;leaf\n")).count(), 5, "{chains}");
         }
@@ -146,7 +144,7 @@ fn programs_share_the_code_of_an_archive() {
         assert_eq!(chains.matches("main;two;leaf\n").count(), 1, "{chains}");
         assert_eq!(chains.lines().count(), 4 + 5 * count);
         let shared = fs::read(folder.join(program)).unwrap();
-        let _ = run(link().env("PCCE_CACHE", "")).expect_success();
+        run(link().env("PCCE_CACHE", "")).expect_success();
         assert!(fs::read(folder.join(program)).unwrap() == shared, "{program}");
     }
 }
@@ -167,7 +165,7 @@ fn spoilt_entries_are_made_again() {
     compile_one(&folder, "other.c", &[]);
     let mut other = command(artifact("pcce-clang"), &["--pcce-mode=link", "-o", "other", "other.o"]);
     other.args(["one.o", "two.o", "leaf.o"]).current_dir(&folder).env("PCCE_CACHE", &cache);
-    let _ = run(&mut other).expect_success();
+    run(&mut other).expect_success();
     let stale: Vec<Vec<u8>> = entries(&cache)
         .into_iter()
         .filter(|(path, _)| !kept.contains_key(path))
@@ -272,7 +270,7 @@ fn together(flag: &str) {
     let words = ["--pcce-mode=link", "-O1", flag, "-c"];
     let mut compile = command(artifact("pcce-clang++"), &words);
     let sources = objects.iter().map(|object| object.replace(".o", ".cpp"));
-    let _ = run(compile.args(sources).current_dir(&folder)).expect_success();
+    run(compile.args(sources).current_dir(&folder)).expect_success();
     let link = |first: &[&str], cache: &str| {
         let mut link = command(first[0], &first[1..]);
         link.args([artifact("pcce-clang++").to_str().unwrap(), "--pcce-mode=link", "-o", "program"]);
@@ -324,7 +322,7 @@ fn compilers_take_tokens_of_make() {
     let folder = work_folder("link_cache/tokens");
     compile(&folder);
     let fifo = folder.join("fifo");
-    let _ = run(&mut command("mkfifo", &[fifo.to_str().unwrap()])).expect_success();
+    run(&mut command("mkfifo", &[fifo.to_str().unwrap()])).expect_success();
     const NONBLOCK: i32 = 0o4000;
     let mut pipe = OpenOptions::new().read(true).write(true).custom_flags(NONBLOCK).open(&fifo).unwrap();
     let expected = linked(link(&folder, "program").env("PCCE_CACHE", ""), folder.join("program"));
@@ -354,7 +352,7 @@ fn programs_do_not_depend_on_the_folder() {
             let mut compile = command(artifact("pcce-clang"), &["-O2", "-c", name, "-o"]);
             let object = name.replace(".c", ".o");
             compile.arg(if folder.ends_with("inner") { folder.join(object) } else { object.into() });
-            let _ = run(compile.current_dir(&folder)).expect_success();
+            run(compile.current_dir(&folder)).expect_success();
         }
         linked(&mut link(&folder, "program"), folder.join("program"))
     });

@@ -176,7 +176,7 @@ fn other_options_make_another_program() {
         wrapper(&folder, "pcce-clang++", &format!("--pcce-mode=link {flags} {INPUTS} -o {name}"));
     };
     link("--pcce-profile-generate=calls", "counting");
-    let _ = run(Command::new(folder.join("counting")).current_dir(&folder)).expect_success();
+    run(Command::new(folder.join("counting")).current_dir(&folder)).expect_success();
     let _ = run_in(&folder, artifact("pcce"), "profile merge calls -o profile");
     link("--pcce-profile-use=profile", "with-profile");
     link("--pcce-targets=one", "with-targets");

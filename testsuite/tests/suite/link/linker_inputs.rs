@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{Output, artifact, command, llvm, run, run_with_input, work_folder};
+use pcce_testsuite::{Output, artifact, command, folded, llvm, run, run_with_input, work_folder};
 
 /// The functions that a shared library exports, with their versions.
 fn exported(library: &Path) -> BTreeSet<String> {
@@ -93,8 +93,7 @@ fn a_mix_of_modes_is_instrumented_or_refused() {
 /// The contexts that a program prints.
 fn contexts(program: &Path) -> String {
     let tokens = run(&mut command(program, &[])).expect_success().stdout;
-    let mut filter = command(artifact("pcce"), &["filter", "--format", "folded"]);
-    run_with_input(filter.arg(program), &tokens).expect_success().stdout
+    folded(Path::new("."), &[program.to_str().unwrap()], &tokens)
 }
 
 /// PostgreSQL's build looks at the undefined names of its library, and refuses any that has `exit` in it.
@@ -107,7 +106,7 @@ fn libraries_refer_to_nothing_that_looks_like_exit() {
         for further in [&[][..], &["--pcce-verify"], &["--pcce-trace"], &["--pcce-heap"]] {
             let words = ["-O2", "-fPIC", "-shared", "library.c", "-o", "library.so", &mode];
             let mut clang = command(artifact("pcce-clang"), &[&words, further].concat());
-            let _ = run(clang.current_dir(&folder)).expect_success();
+            run(clang.current_dir(&folder)).expect_success();
             let nm = run(command(llvm("llvm-nm"), &["-u", "library.so"]).current_dir(&folder));
             let names = nm.expect_success().stdout;
             assert!(names.contains("other"), "{names}");
@@ -141,7 +140,7 @@ fn build_ids_have_any_length() {
         let flags = [&*by_mode, &by_linker, &by_id];
         let mut build = command(artifact("pcce-clang"), &flags);
         build.args(["-O1", "-g", "--pcce-crash-report", "a.c", "-o", "a"]).current_dir(&folder);
-        let _ = run(&mut build).expect_success();
+        run(&mut build).expect_success();
         let program = folder.join("a");
         let token = run(&mut command(&program, &[])).expect_success().stdout;
         let mut decode = command(artifact("pcce"), &["decode"]);

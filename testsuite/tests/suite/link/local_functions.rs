@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use pcce_testsuite::{artifact, command, llvm, run, run_with_input, source, work_folder};
-
-const MAIN: &str = source!("link/local_functions/main.c");
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input, source, work_folder, write_files};
 
 /// Two of them have the same name.
 const ONE: &str = source!("link/local_functions/one.c");
@@ -14,14 +12,15 @@ const OTHER: &str = source!("link/local_functions/other.c");
 #[test]
 fn local_functions_of_one_name_are_told_apart() {
     let folder = work_folder("link_local");
-    for (name, text) in [("main.c", MAIN), ("one.c", ONE), ("other.c", OTHER)] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(
+        &folder,
+        [("main.c", source!("link/local_functions/main.c")), ("one.c", ONE), ("other.c", OTHER)],
+    );
     let include = format!("-I{}", artifact("include").display());
     let frames = |flags: &str| {
         let fixed = ["-g", "-fno-inline", &include, "main.c", "one.c", "other.c", "-o", "program"];
         let mut build = command(artifact("pcce-clang"), &fixed);
-        let _ = run(build.args(flags.split(' ')).current_dir(&folder)).expect_success();
+        run(build.args(flags.split(' ')).current_dir(&folder)).expect_success();
         let printed = run(&mut command(folder.join("program"), &[])).expect_success().stdout;
         let program = folder.join("program").display().to_string();
         let decoded = run_with_input(&mut command(artifact("pcce"), &["filter", &program]), &printed);
@@ -57,8 +56,7 @@ fn a_source_may_be_there_twice() {
     fs::write(folder.join("twice.c"), twice).unwrap();
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
     let mut link = command(artifact("pcce-clang"), &["--pcce-mode=link", "--pcce-verify", "-O0", "-g"]);
-    let _ = run(link.args(["main.c", "twice.c", "twice.c", "-o", "program"]).current_dir(&folder))
-        .expect_success();
+    run(link.args(["main.c", "twice.c", "twice.c", "-o", "program"]).current_dir(&folder)).expect_success();
     let report = folder.join("report");
     let _ = fs::remove_file(&report);
     let output =

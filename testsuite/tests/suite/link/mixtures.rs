@@ -68,7 +68,7 @@ fn sources(name: &str) -> PathBuf {
         let head = if name == "plain" { KEEP.to_owned() } else { format!("{KEEP}{SHOW}") };
         fs::write(folder.join(format!("{name}.c")), head + text).unwrap();
     }
-    let _ = run(command("gcc", &["-g", "-O2", "-c", "plain.c"]).current_dir(&folder)).expect_success();
+    run(command("gcc", &["-g", "-O2", "-c", "plain.c"]).current_dir(&folder)).expect_success();
     folder
 }
 
@@ -76,7 +76,7 @@ fn sources(name: &str) -> PathBuf {
 fn pcce(folder: &Path, mode: &str, words: &str) {
     let flags = [&format!("--pcce-mode={mode}"), "-g", "-O2", "-fno-inline", "-w"];
     let mut clang = command(artifact("pcce-clang"), &flags);
-    let _ = run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
+    run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
 }
 
 /// The sorted output of a program. The dictionaries of its libraries are in its folder.
@@ -97,7 +97,7 @@ fn all_that_linkers_do() {
         pcce(&folder, mode, &format!("-ffunction-sections -c {name}.c"));
     }
     let archive = ["rcs", "all.a", "two.o", "three.o", "weak.o", "wrapped.o", "wrap.o", "lib.o"];
-    let _ = run(command("ar", &archive).current_dir(&folder)).expect_success();
+    run(command("ar", &archive).current_dir(&folder)).expect_success();
     fs::write(folder.join("map"), "V { global: back; local: *; };\n").unwrap();
     let objects = "main.o two.o three.o weak.o wrapped.o wrap.o lib.o plain.o";
     let mut expected = EXPECTED.map(str::to_owned).to_vec();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use pcce_testsuite::same_code::{Outcome, compare, sets_of};
-use pcce_testsuite::{artifact, command, llvm, run, work_folder};
+use pcce_testsuite::{artifact, command, llvm, run, work_folder, write_files};
 
 /// Sources that exercise code generation, with their flags.
 const SOURCES: [(&str, &[&str]); 6] = [
@@ -63,14 +63,12 @@ fn joined_objects_are_encoded() {
         fs::write(folder.join(name), text).unwrap();
         let compiler = artifact(if name.ends_with(".c") { "pcce-clang" } else { "pcce-clang++" });
         let mut compile = command(compiler, &own);
-        let _ =
-            run(compile.args(["-O1", "-g", "-fno-inline", "-c", name]).current_dir(&folder)).expect_success();
+        run(compile.args(["-O1", "-g", "-fno-inline", "-c", name]).current_dir(&folder)).expect_success();
     }
     for linker in ["bfd", "gold", "lld", "mold"] {
         let link = |words: &[&str]| {
             let mut link = command(&wrapper, &own);
-            let _ =
-                run(link.arg(format!("-fuse-ld={linker}")).args(words).current_dir(&folder)).expect_success();
+            run(link.arg(format!("-fuse-ld={linker}")).args(words).current_dir(&folder)).expect_success();
         };
         let flags: &[&str] = match linker {
             "bfd" => {
@@ -120,7 +118,7 @@ fn links_without_the_wrapper_are_encoded() {
     for (name, text) in sources {
         fs::write(folder.join(name), text).unwrap();
         let own = ["--pcce-mode=link", "--pcce-verify", "-O1", "-fno-inline", "-c", name];
-        let _ = run(command(artifact("pcce-clang"), &own).current_dir(&folder)).expect_success();
+        run(command(artifact("pcce-clang"), &own).current_dir(&folder)).expect_success();
     }
     let linker = artifact("pcce-ld").display().to_string();
     fs::create_dir_all(folder.join("bin")).unwrap();
@@ -142,7 +140,7 @@ fn links_without_the_wrapper_are_encoded() {
         let _ = fs::remove_file(folder.join("program"));
         let mut link = command(&way[0], &[]);
         link.args(&way[1..]).args(["main.o", "a.o", "-o", "program", "-Wl,--build-id"]).args(&runtime);
-        let _ = run(link.current_dir(&folder)).expect_success();
+        run(link.current_dir(&folder)).expect_success();
         let report = folder.join("report");
         let _ = fs::remove_file(&report);
         let ran = run(command(folder.join("program"), &[]).env("PCCE_VERIFY_REPORT", &report));
@@ -161,7 +159,7 @@ fn other_links_fail() {
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
     let wrapper = artifact("pcce-clang");
     let compile = ["--pcce-mode=link", "-c", "main.c"];
-    let _ = run(command(&wrapper, &compile).current_dir(&folder)).expect_success();
+    run(command(&wrapper, &compile).current_dir(&folder)).expect_success();
     for linker in ["bfd", "gold", "lld", "mold"] {
         let mut link = command(llvm("clang"), &[&format!("-fuse-ld={linker}"), "main.o", "-o", "program"]);
         let failed = run(link.current_dir(&folder));
@@ -187,17 +185,15 @@ fn lists_of_functions_are_for_the_whole_program() {
             "void store(int); void quiet(int n) { if (n > 7) quiet(n - 1); } void busy(int n) { store(n); }",
         ),
     ];
-    for (name, text) in sources {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, sources);
     fs::write(folder.join("outside.c"), "void outside(int n) { (void)n; }").unwrap();
     fs::write(folder.join("listed"), "outside\n").unwrap();
-    let _ = run(command(llvm("clang"), &["-c", "outside.c"]).current_dir(&folder)).expect_success();
+    run(command(llvm("clang"), &["-c", "outside.c"]).current_dir(&folder)).expect_success();
     let silent = |mode: &str, flag: &str| {
         let mode = format!("--pcce-mode={mode}");
         for (name, _) in sources {
             let words = ["-O1", "-fno-inline", &mode, flag, "-c", name];
-            let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+            run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
         }
         let words = [&mode, flag, "main.o", "store.o", "ways.o", "outside.o", "-o", "program"];
         let link = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
@@ -233,7 +229,7 @@ fn lists_of_functions_are_for_the_whole_program() {
     }
     // The lists of all modules must be those of the program.
     let words = ["--pcce-mode=link", "-c", "ways.c"];
-    let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+    run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
     let words = ["--pcce-mode=link", "main.o", "store.o", "ways.o", "outside.o", "-o", "program"];
     let refused = run(command(artifact("pcce-clang"), &words).current_dir(&folder));
     assert!(
@@ -253,7 +249,7 @@ fn traces_are_those_of_lto_mode() {
         let trace = folder.join("trace");
         let _ = fs::remove_file(&trace);
         let mut start = command(program, &[]);
-        let _ = run(start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "1")).expect_success();
+        run(start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "1")).expect_success();
         let pcce = |words: &[&str]| {
             let mut pcce = command(artifact("pcce"), words);
             run(pcce.arg(program).arg(&trace)).expect_success().stdout
@@ -287,12 +283,12 @@ fn traces_are_those_of_lto_mode() {
                     let compiler = if part.ends_with(".c") { "pcce-clang" } else { "pcce-clang++" };
                     let mut compile = command(artifact(compiler), &flags);
                     let compile = compile.args(["-g", "-O1", "-w", "-fexceptions", "-I", &include, "-c"]);
-                    let _ = run(compile.arg(programs.join(part)).arg("-o").arg(&object)).expect_success();
+                    run(compile.arg(programs.join(part)).arg("-o").arg(&object)).expect_success();
                     objects.push(object);
                 }
                 let mut link = command(artifact(compiler), &flags);
                 let link = link.arg(format!("-fuse-ld={linker}")).args(objects).arg("-o").arg(&program);
-                let _ = run(link).expect_success();
+                run(link).expect_success();
                 events(&program)
             };
             let expected = build("lto", "lld");
@@ -310,7 +306,7 @@ fn what_it_does_not_have_is_refused() {
     fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
     let wrapper = artifact("pcce-clang");
     let late = ["--pcce-mode=link", "-O1", "-c", "main.c", "-o", "early.o"];
-    let _ = run(command(&wrapper, &late).current_dir(&folder)).expect_success();
+    run(command(&wrapper, &late).current_dir(&folder)).expect_success();
     for flag in ["--pcce-verify", "--pcce-heap", "--pcce-id-bits=20"] {
         let words = ["--pcce-mode=link", flag, "early.o", "-o", "x"];
         let refused = run(command(&wrapper, &words).current_dir(&folder));
@@ -319,7 +315,7 @@ fn what_it_does_not_have_is_refused() {
         assert!(refused.status != 0 && refused.stderr.contains(&message), "{flag}: {}", refused.describe());
     }
     let of_lto = ["--pcce-mode=lto", "-flto", "-c", "main.c"];
-    let _ = run(command(&wrapper, &of_lto).current_dir(&folder)).expect_success();
+    run(command(&wrapper, &of_lto).current_dir(&folder)).expect_success();
     let refused = run(command(&wrapper, &["--pcce-mode=link", "main.o", "-o", "x"]).current_dir(&folder));
     assert!(refused.status != 0 && refused.stderr.contains("main.o"), "{}", refused.describe());
 }
@@ -389,10 +385,10 @@ fn the_folder_of_the_compilation_may_be_gone() {
     fs::create_dir(&gone).unwrap();
     fs::write(gone.join("main.c"), "int main(void) { return 3; }\n").unwrap();
     let compile = ["--pcce-mode=link", "-g", "-c", "main.c", "-o", "../main.o"];
-    let _ = run(command(artifact("pcce-clang"), &compile).current_dir(&gone)).expect_success();
+    run(command(artifact("pcce-clang"), &compile).current_dir(&gone)).expect_success();
     fs::remove_dir_all(&gone).unwrap();
     let link = ["--pcce-mode=link", "main.o", "-o", "program"];
-    let _ = run(command(artifact("pcce-clang"), &link).current_dir(&folder)).expect_success();
+    run(command(artifact("pcce-clang"), &link).current_dir(&folder)).expect_success();
     assert_eq!(run(&mut command(folder.join("program"), &[])).status, 3);
 }
 
@@ -407,15 +403,13 @@ fn inline_functions_of_several_modules_are_linked_once() {
         return sum + v.size(); }\nint other(int n);\n";
     let main = "#include \"both.h\"\nint gone;\nint main() { return both(2) + other(3) + gone; }\n";
     let other = "#include \"both.h\"\nint other(int n) { return both(n); }\n";
-    for (name, text) in [("both.h", header), ("main.cpp", main), ("other.cpp", other)] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, [("both.h", header), ("main.cpp", main), ("other.cpp", other)]);
     for linker in ["bfd", "gold", "lld", "mold"] {
         for level in ["-O0", "-O2"] {
             let chosen = format!("-fuse-ld={linker}");
             let words = ["--pcce-mode=link", "--pcce-verify", level, &chosen, "main.cpp", "other.cpp"];
             let mut build = command(artifact("pcce-clang++"), &words);
-            let _ = run(build.args(["-o", "program"]).current_dir(&folder)).expect_success();
+            run(build.args(["-o", "program"]).current_dir(&folder)).expect_success();
             let status = run(&mut command(folder.join("program"), &[])).status;
             assert_eq!(status, 2 + 2 + 5 + 3 + 2, "{linker} {level}");
         }

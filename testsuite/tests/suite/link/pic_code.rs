@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, folded_with_libraries, run, source, work_folder};
+use pcce_testsuite::{artifact, command, folded_with_libraries, run, source, work_folder, write_files};
 
 const HEADER: &str = source!("link/pic_code/header.h");
 
@@ -28,7 +28,7 @@ fn sources(name: &str) -> PathBuf {
 fn pcce(folder: &Path, mode: &str, words: &str) {
     let flags = [&format!("--pcce-mode={mode}"), "-g", "-w"];
     let mut clang = command(artifact("pcce-clang++"), &flags);
-    let _ = run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
+    run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
 }
 
 /// The output of a program. The dictionaries of its libraries are in its folder.
@@ -129,12 +129,10 @@ fn libraries_call_others_by_themselves() {
     let next = "int which(void) { return 1; }\n";
     let main =
         "#include <stdio.h>\nint which(void);\nint main(void) { printf(\"%d\\n\", which()); return 0; }\n";
-    for (name, text) in [("library.c", library), ("next.c", next), ("main.c", main)] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, [("library.c", library), ("next.c", next), ("main.c", main)]);
     let clang = |words: &str| {
         let mut clang = command(artifact("pcce-clang"), &["--pcce-mode=link", "-O1"]);
-        let _ = run(clang.args(words.split(' ')).current_dir(&folder)).expect_success();
+        run(clang.args(words.split(' ')).current_dir(&folder)).expect_success();
     };
     clang("-fPIC -shared next.c -o libnext.so");
     clang("-fPIC -shared library.c -o liblibrary.so");
@@ -184,7 +182,7 @@ fn libraries_may_have_no_functions() {
             assert!(stack.is_some_and(|line| line.contains(" RW ")), "{mode} {linker}: {stack:?}");
             pcce(&folder, mode, &format!("-fuse-ld={linker} main.cpp -L. -ldata -o program"));
             let mut program = command(folder.join("program"), &[]);
-            let _ = run(program.env("LD_LIBRARY_PATH", &folder)).expect_success();
+            run(program.env("LD_LIBRARY_PATH", &folder)).expect_success();
         }
     }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, llvm, run, run_with_input, source, work_folder};
+use pcce_testsuite::{
+    artifact, command, folded, llvm, run, run_with_input, source, work_folder, write_files,
+};
 
 /// Two modules that call each other, by name and through pointers.
 const CALLING: [(&str, &str); 2] =
@@ -24,8 +26,7 @@ fn contexts(folder: &Path, program: &str) -> String {
     let output = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
     let tokens = output.lines().filter_map(|line| line.split(' ').next());
     let lines: String = tokens.map(|token| format!("{token}\n")).collect();
-    let mut filter = command(artifact("pcce"), &["filter", program, "--format", "folded"]);
-    run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+    folded(folder, &[program], &lines)
 }
 
 /// Without pushes a number names the context in the program by itself, without a file of numbers.
@@ -50,9 +51,7 @@ fn numbers_name_contexts(folder: &Path, program: &str) {
 #[test]
 fn executables_are_encoded_as_a_whole() {
     let folder = work_folder("link_mode/whole");
-    for (name, text) in CALLING {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, CALLING);
     let clang = |arguments: &[&str]| run(command(artifact("pcce-clang"), arguments).current_dir(&folder));
     let whole = ["--pcce-mode=lto", "-g", "-O2", "one.c", "two.c", "-o", "whole"];
     let _ = clang(&whole).expect_success();
@@ -80,9 +79,7 @@ fn executables_are_encoded_as_a_whole() {
 #[test]
 fn what_cannot_be_encoded_is_refused() {
     let folder = work_folder("link_mode/refused");
-    for (name, text) in CALLING {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, CALLING);
     let clang = |arguments: &[&str]| run(command(artifact("pcce-clang"), arguments).current_dir(&folder));
     let _ = clang(&["--pcce-mode=link", "-g", "-O2", "-c", "one.c"]).expect_success();
     let _ = clang(&["--pcce-mode=link", "--pcce-id-bits=20", "-O2", "-c", "two.c"]).expect_success();
@@ -120,7 +117,7 @@ fn tables_of_distances_reach_functions() {
     fs::write(folder.join("one.c"), show).unwrap();
     fs::write(folder.join("two.c"), table).unwrap();
     let build = ["--pcce-mode=link", "-g", "-O2", "one.c", "two.c", "-o", "program"];
-    let _ = run(command(artifact("pcce-clang"), &build).current_dir(&folder)).expect_success();
+    run(command(artifact("pcce-clang"), &build).current_dir(&folder)).expect_success();
     assert_eq!(contexts(&folder, "program"), "main;caller;hidden\nmain;table;hidden\n");
 }
 
@@ -137,7 +134,7 @@ fn computed_addresses_reach_functions() {
         for linker in LINKERS {
             let build = ["--pcce-mode=link", "-g", "-O2", "-w", "show.c", name, "-o", "program"];
             let build = [&build[..], linker].concat();
-            let _ = run(command(artifact("pcce-clang"), &build).current_dir(&folder)).expect_success();
+            run(command(artifact("pcce-clang"), &build).current_dir(&folder)).expect_success();
             let expected = "main;caller;hidden\nmain;caller;other;hidden\nmain;table;hidden\n";
             assert_eq!(contexts(&folder, "program"), expected, "{name}, {linker:?}");
         }
@@ -155,14 +152,12 @@ fn functions_of_several_modules_are_reached_as_one() {
     let one = "#include \"shared.h\"\n[[gnu::noinline]] int direct(int n) { return shown(n) + 1; }\n\
         int main() { int n = direct(1) + other()(2); return n != 4; }\n";
     let two = "#include \"shared.h\"\nFunction other() { return shown; }\n";
-    for (name, text) in [("shared.h", header), ("one.cpp", one), ("two.cpp", two)] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, [("shared.h", header), ("one.cpp", one), ("two.cpp", two)]);
     for order in [["one.cpp", "two.cpp"], ["two.cpp", "one.cpp"]] {
         for level in ["-O0", "-O2"] {
             let build = ["--pcce-mode=link", "--pcce-verify", "-g", level, "-o", "program"];
             let build = [&build[..], &order].concat();
-            let _ = run(command(artifact("pcce-clang++"), &build).current_dir(&folder)).expect_success();
+            run(command(artifact("pcce-clang++"), &build).current_dir(&folder)).expect_success();
             let expected = "main;direct(int);shown(int)\nmain;shown(int)\n";
             assert_eq!(contexts(&folder, "program"), expected, "{order:?}, {level}");
         }
@@ -184,7 +179,7 @@ fn exceptions_pass_calls_of_other_modules() {
             let mode = format!("--pcce-mode={mode}");
             let arguments = [&mode, "-g", "-w", "one.cpp", "two.cpp", "-o", &program];
             let mut clang = command(artifact("pcce-clang++"), flags);
-            let _ = run(clang.args(arguments).current_dir(&folder)).expect_success();
+            run(clang.args(arguments).current_dir(&folder)).expect_success();
             contexts(&folder, &program)
         };
         let expected = built("module");
@@ -200,15 +195,13 @@ fn what_is_collected_is_not_missed() {
     let show = "#include <pcce.h>\n#include <stdio.h>\nint show(int n) { puts(PCCE_TOKEN); return n; }\n";
     let main = "int two(int n);\nint main(void) { return two(1) + two(2) != 5; }\n";
     let two = "int show(int n);\nint unused(int n) { return show(n + 1); }\nint two(int n) { return show(n) + 1; }\n";
-    for (name, text) in [("show.c", show), ("main.c", main), ("two.c", two)] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, [("show.c", show), ("main.c", main), ("two.c", two)]);
     for linker in LINKERS {
         let flags =
             ["--pcce-mode=link", "-g", "-O2", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"];
         let files = ["main.c", "two.c", "show.c", "-o", "program"];
         let mut clang = command(artifact("pcce-clang"), &[&flags[..], &files, linker].concat());
-        let _ = run(clang.current_dir(&folder)).expect_success();
+        run(clang.current_dir(&folder)).expect_success();
         assert_eq!(contexts(&folder, "program"), "main;two;show\nmain;two;show\n", "{linker:?}");
     }
 }
@@ -221,13 +214,11 @@ fn the_body_that_was_kept_is_known() {
         [[gnu::noinline]] inline void take(char *to) { pcce_token(to, 400); }\n";
     let one = "#include \"take.h\"\nvoid other();\nint main() { char t[400]; take(t); puts(t); other(); }\n";
     let two = "#include \"take.h\"\nvoid other() { char t[400]; take(t); puts(t); }\n";
-    for (name, text) in [("take.h", header), ("one.cpp", one), ("two.cpp", two)] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, [("take.h", header), ("one.cpp", one), ("two.cpp", two)]);
     for order in [["one.cpp", "two.cpp"], ["two.cpp", "one.cpp"]] {
         for linker in LINKERS {
             let build = [&["--pcce-mode=link", "-g", "-O2", "-o", "program"], &order[..], linker].concat();
-            let _ = run(command(artifact("pcce-clang++"), &build).current_dir(&folder)).expect_success();
+            run(command(artifact("pcce-clang++"), &build).current_dir(&folder)).expect_success();
             let expected = "main;take(char*)\nmain;other();take(char*)\n";
             assert_eq!(contexts(&folder, "program"), expected, "{order:?}, {linker:?}");
         }
@@ -253,7 +244,7 @@ fn values_may_be_wide() {
     fs::write(folder.join("wide.c"), source).unwrap();
     let contexts = |mode: &str, flags: &[&str]| {
         let words = [&["-g", "-w", "-O1", mode, "wide.c", "-o", "wide"], flags].concat();
-        let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
         let tokens = run(command(folder.join("wide"), &[]).current_dir(&folder)).expect_success().stdout;
         let decode = ["decode", "wide"];
         run_with_input(command(artifact("pcce"), &decode).current_dir(&folder), &tokens)

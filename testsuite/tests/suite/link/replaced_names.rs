@@ -18,13 +18,13 @@ const FIRST: &str = source!("link/replaced_names/first.c");
 fn compile(folder: &Path, name: &str, text: &str, further: &[&str]) {
     fs::write(folder.join(name), text).unwrap();
     let mut compile = command(artifact("pcce-clang"), &OWN);
-    let _ = run(compile.args(further).args(["-c", name]).current_dir(folder)).expect_success();
+    run(compile.args(further).args(["-c", name]).current_dir(folder)).expect_success();
 }
 
 fn linked(folder: &Path, linker: &str, words: &[&str]) -> String {
     let mut link = command(artifact("pcce-clang"), &OWN);
     link.arg(format!("-fuse-ld={linker}")).args(words).args(["-o", "program"]);
-    let _ = run(link.current_dir(folder)).expect_success();
+    run(link.current_dir(folder)).expect_success();
     folded_with_libraries(folder, "program")
 }
 
@@ -42,7 +42,7 @@ fn a_name_leads_to_what_the_linker_gave_it() {
     compile(&folder, "first.c", FIRST, &[]);
     fs::write(folder.join("script"), "f = alt;\n").unwrap();
     let weaken = ["--weaken-symbol=f", "other.o", "weak.o"];
-    let _ = run(command("objcopy", &weaken).current_dir(&folder)).expect_success();
+    run(command("objcopy", &weaken).current_dir(&folder)).expect_success();
     for linker in LINKERS {
         let shown = |words: &[&str]| linked(&folder, linker, words);
         assert_eq!(shown(&["main.o", "other.o"]), everywhere("own", "f"), "{linker}");
@@ -79,7 +79,7 @@ fn a_local_name_leads_to_the_modules_own_function() {
         let mut link = command(artifact("pcce-clang"), &OWN);
         link.args(["-shared", "-Wl,-z,muldefs", "first.o", "other.o", "-o", "libother.so"]);
         link.arg(format!("-fuse-ld={linker}"));
-        let _ = run(link.current_dir(&folder)).expect_success();
+        run(link.current_dir(&folder)).expect_success();
         let shown = linked(&folder, linker, &["main.o", "-L.", "-lother", "-Wl,-rpath,$ORIGIN"]);
         let mut expected = everywhere("own", "f");
         for chain in ["main;e", "main"] {

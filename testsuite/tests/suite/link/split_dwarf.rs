@@ -13,11 +13,15 @@ use pcce_testsuite::{artifact, command, llvm, run, source, work_folder};
 /// Two programs have different code for this library: `one` calls `work` at three places, and `two` at one.
 const LIBRARY: &str = source!("link/split_dwarf/library.c");
 const LEAF: &str = source!("link/split_dwarf/leaf.c");
-const ONE: &str = source!("link/split_dwarf/one.c");
 const TWO: &str = source!("link/split_dwarf/two.c");
 
 fn sources(folder: &Path) {
-    for (name, text) in [("library.c", LIBRARY), ("leaf.c", LEAF), ("one.c", ONE), ("two.c", TWO)] {
+    for (name, text) in [
+        ("library.c", LIBRARY),
+        ("leaf.c", LEAF),
+        ("one.c", source!("link/split_dwarf/one.c")),
+        ("two.c", TWO),
+    ] {
         fs::create_dir_all(folder.join("src")).unwrap();
         fs::write(folder.join("src").join(name), text).unwrap();
     }
@@ -31,7 +35,7 @@ fn wrapper(folder: &Path, words: &[&str]) -> Command {
 
 fn build(folder: &Path, words: &str) {
     let words: Vec<&str> = words.split_whitespace().collect();
-    let _ = run(&mut wrapper(folder, &words)).expect_success();
+    run(&mut wrapper(folder, &words)).expect_success();
 }
 
 /// A reader's answer for each byte of the functions: the lines, and what is inlined there. Names of folders are left
@@ -123,7 +127,7 @@ fn readers_find_what_the_link_has_written() {
         if !flags.contains("-gz") {
             let package = folder.join("bin/all.dwp");
             let mut dwp = command(llvm("llvm-dwp"), &["-e"]);
-            let _ = run(dwp.arg(&program).arg("-o").arg(&package).current_dir(&folder)).expect_success();
+            run(dwp.arg(&program).arg("-o").arg(&package).current_dir(&folder)).expect_success();
             fs::remove_dir_all(folder.join("bin/program_dwo")).unwrap();
             let named = format!("--dwp={}", package.display());
             assert!(symbolized(&program, &[&named]) == *expected, "{flags}, in a package");
@@ -185,7 +189,7 @@ fn each_program_has_its_own() {
             build(base, &words);
         }
         let mut ar = command(llvm("llvm-ar"), &["qc", "libshared.a", "built/library.o", "built/leaf.o"]);
-        let _ = run(ar.current_dir(base)).expect_success();
+        run(ar.current_dir(base)).expect_success();
         // The archive is elsewhere, and its sources and objects are gone.
         fs::create_dir_all(base.join("moved")).unwrap();
         fs::rename(base.join("libshared.a"), base.join("moved/libshared.a")).unwrap();

@@ -3,29 +3,27 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, run, run_with_input, source, work_folder};
+use pcce_testsuite::{artifact, command, folded, run, source, work_folder};
 
 fn contexts(folder: &Path, program: &str) -> String {
     let lines = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
-    let mut filter = command(artifact("pcce"), &["filter", program, "--format", "folded"]);
-    run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+    folded(folder, &[program], &lines)
 }
 
 /// Compiles and links the folder's two modules, and returns the contexts.
 fn built(folder: &Path, compiler: &str, sources: [&str; 2], program: &str, flags: &[&str]) -> String {
     let mut clang = command(artifact(compiler), &["-g", "-w", "-o", program]);
-    let _ = run(clang.args(flags).args(sources).current_dir(folder)).expect_success();
+    run(clang.args(flags).args(sources).current_dir(folder)).expect_success();
     contexts(folder, program)
 }
 
-const ONE: &str = source!("link/tail_calls/one.c");
 const TWO: &str = source!("link/tail_calls/two.c");
 
 /// The contexts are those of module mode, which pushes.
 #[test]
 fn calls_that_may_be_jumps_are_in_contexts() {
     let folder = work_folder("link_tails/jumps");
-    fs::write(folder.join("one.c"), ONE).unwrap();
+    fs::write(folder.join("one.c"), source!("link/tail_calls/one.c")).unwrap();
     fs::write(folder.join("two.c"), TWO).unwrap();
     let build =
         |program: &str, flags: &[&str]| built(&folder, "pcce-clang", ["one.c", "two.c"], program, flags);
@@ -61,7 +59,6 @@ fn exceptions_pass_calls_that_may_be_jumps() {
     }
 }
 
-const EVEN: &str = source!("link/tail_calls/even.c");
 const ODD: &str = source!("link/tail_calls/odd.c");
 
 /// Recursion by tail calls through two files, one call through a pointer, needs no stack: neither in the plain program
@@ -69,7 +66,7 @@ const ODD: &str = source!("link/tail_calls/odd.c");
 #[test]
 fn tail_calls_through_several_modules_recurse_without_stack() {
     let folder = work_folder("link_tails/recursion");
-    fs::write(folder.join("even.c"), EVEN).unwrap();
+    fs::write(folder.join("even.c"), source!("link/tail_calls/even.c")).unwrap();
     fs::write(folder.join("odd.c"), ODD).unwrap();
     let build = |program: &str, flags: &[&str]| {
         built(&folder, "pcce-clang", ["even.c", "odd.c"], program, &[&["-O2"], flags].concat())

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, source, work_folder};
+use pcce_testsuite::{artifact, command, folded, llvm, repository, run, source, work_folder};
 
 const SOURCES: [(&str, &str); 4] = [
     ("one", source!("link/thin_lto/one.c")),
@@ -15,13 +15,12 @@ const SOURCES: [(&str, &str); 4] = [
 /// Runs the wrapper on words that blanks separate.
 fn pcce(folder: &Path, words: &str) {
     let mut clang = command(artifact("pcce-clang"), &["-g", "-w"]);
-    let _ = run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
+    run(clang.args(words.split_whitespace()).current_dir(folder)).expect_success();
 }
 
 fn contexts(folder: &Path, program: &str) -> String {
     let lines = run(command(folder.join(program), &[]).current_dir(folder)).expect_success().stdout;
-    let mut filter = command(artifact("pcce"), &["filter", program, "--format", "folded"]);
-    run_with_input(filter.current_dir(folder), &lines).expect_success().stdout
+    folded(folder, &[program], &lines)
 }
 
 fn sources(name: &str) -> std::path::PathBuf {
@@ -55,7 +54,7 @@ fn programs_are_encoded_as_a_whole() {
             pcce(&folder, &format!("{flags} -c {all} -flto=thin"));
             let _ = fs::remove_file(folder.join("lib.a"));
             let archive = ["rcs", "lib.a", "four.o", "five.o"];
-            let _ = run(command(llvm("llvm-ar"), &archive).current_dir(&folder)).expect_success();
+            run(command(llvm("llvm-ar"), &archive).current_dir(&folder)).expect_success();
             check("one.o two.o lib.a");
             check("-shared-libgcc one.o -Wl,--start-lib two.o five.o -Wl,--end-lib four.o -Wl,--gc-sections");
             // The encoder generates the code of one module, and one is of full LTO.
@@ -74,8 +73,7 @@ fn programs_are_traced() {
     let events = |flags: &str| {
         pcce(&folder, &format!("--pcce-trace -O0 {flags} one.c two.c four.c five.c -o program"));
         let _ = fs::remove_file(folder.join("trace"));
-        let _ = run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace")))
-            .expect_success();
+        run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace"))).expect_success();
         let words = ["trace", "show", "program", "trace"];
         let shown = run(command(artifact("pcce"), &words).current_dir(&folder)).expect_success().stdout;
         // The depth of a call in the output depends on what its caller knows.
@@ -113,6 +111,6 @@ fn handlers_that_the_machine_calls_are_compiled() {
     let source = repository().join("testsuite/programs/interrupts.c").display().to_string();
     for level in ["-O0", "-O2"] {
         pcce(&folder, &format!("-flto=thin --pcce-verify {level} {source} -o program"));
-        let _ = run(&mut command(folder.join("program"), &[])).expect_success();
+        run(&mut command(folder.join("program"), &[])).expect_success();
     }
 }

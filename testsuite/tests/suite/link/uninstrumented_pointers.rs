@@ -9,7 +9,6 @@ use std::path::Path;
 
 use pcce_testsuite::{artifact, command, run, source, work_folder};
 
-const MAIN: &str = source!("link/uninstrumented/main.c");
 const HANDLE: &str = source!("link/uninstrumented/handle.c");
 
 /// Code that calls `handle` through a pointer, or by a call that is not visible as one by name in the object, with the
@@ -48,7 +47,7 @@ const OUTSIDE: [(&str, &str, &str, bool); 4] = [
 
 fn compile(compiler: impl AsRef<std::ffi::OsStr>, folder: &Path, words: &str) {
     let words: Vec<&str> = words.split_whitespace().collect();
-    let _ = run(command(compiler, &words).current_dir(folder)).expect_success();
+    run(command(compiler, &words).current_dir(folder)).expect_success();
 }
 
 /// The chains in which `handle` shows a token, innermost function first.
@@ -75,7 +74,7 @@ fn chains(folder: &Path, program: &str, library: Option<&str>) -> Vec<String> {
 #[test]
 fn pointers_anywhere_lead_to_the_right_frames() {
     let folder = work_folder("link_outside/pointers");
-    fs::write(folder.join("start.c"), MAIN).unwrap();
+    fs::write(folder.join("start.c"), source!("link/uninstrumented/main.c")).unwrap();
     fs::write(folder.join("handle.c"), HANDLE).unwrap();
     fs::write(folder.join("main.c"), "void start(void);\nint main(void) { start(); return 0; }\n").unwrap();
     let wrapper = artifact("pcce-clang");
@@ -241,11 +240,11 @@ fn names_of_objects_have_line_breaks_and_blanks() {
     fs::write(folder.join("main.c"), main).unwrap();
     let clang = |words: &[&str]| {
         let mut clang = command(artifact("pcce-clang"), &["--pcce-mode=link"]);
-        let _ = run(clang.args(words).current_dir(&folder)).expect_success();
+        run(clang.args(words).current_dir(&folder)).expect_success();
     };
     clang(&["-c", "main.c", "-o", "ma\nin.o"]);
     clang(&["-c", "f.c", "-o", "a.o "]);
-    let _ = run(command("ar", &["rc", "l.a", "a.o "]).current_dir(&folder)).expect_success();
+    run(command("ar", &["rc", "l.a", "a.o "]).current_dir(&folder)).expect_success();
     for linker in ["bfd", "gold", "lld", "mold"] {
         clang(&[&format!("-fuse-ld={linker}"), "ma\nin.o", "l.a", "-o", "program"]);
         let token = run(&mut command(folder.join("program"), &[])).expect_success().stdout;

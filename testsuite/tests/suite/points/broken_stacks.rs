@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::chain::functions;
-use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, folded, repository, run, run_with_input, work_folder};
 use serde_json::Value;
 
 const MODES: [&str; 3] = ["link", "lto", "module"];
@@ -25,7 +25,7 @@ fn build_with(folder: &Path, mode: &str, sources: &[&str], more: &[&str]) -> Pat
         .collect();
     flags.extend(sources);
     let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
-    let _ = run(&mut command(artifact("pcce-clang"), &flags)).expect_success();
+    run(&mut command(artifact("pcce-clang"), &flags)).expect_success();
     program
 }
 
@@ -64,7 +64,7 @@ fn dies(program: &Path, way: &str) -> [Vec<String>; 2] {
         &program.display().to_string(),
         way,
     ];
-    let _ = run(&mut command("gdb", &gdb)).expect_success();
+    run(&mut command("gdb", &gdb)).expect_success();
     let mut decode = command(artifact("pcce"), &["core", "--format", "json"]);
     let found = run(decode.arg(program).arg(core)).expect_success();
     let parse = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
@@ -228,10 +228,9 @@ fn what_unwind_tables_do_not_say_is_unknown() {
         ] {
             let program = build_with(&folder, mode, &["steps.c"], more);
             let output = run(&mut command(&program, &[way])).expect_success().stdout;
-            let filter = &["filter", &program.display().to_string(), "--format", "folded"];
-            let decoded = run_with_input(&mut command(artifact("pcce"), filter), &output).expect_success();
+            let decoded = folded(&folder, &[program.to_str().unwrap()], &output);
             let (mut exact, mut unknown) = (0, 0);
-            for line in decoded.stdout.lines() {
+            for line in decoded.lines() {
                 let (expected, shown) = line.split_once(' ').expect("a chain and a context");
                 let (above, function) = expected.rsplit_once(';').expect("a function");
                 // The known calls stand outside of the boundary, and only the function itself inside.

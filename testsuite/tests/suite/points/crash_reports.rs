@@ -16,7 +16,7 @@ fn build(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
     let to = program.display().to_string();
     let own =
         ["-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-fno-optimize-sibling-calls", &source, "-o", &to];
-    let _ = run(&mut command(artifact("pcce-clang"), &[flags, &own].concat())).expect_success();
+    run(&mut command(artifact("pcce-clang"), &[flags, &own].concat())).expect_success();
     program
 }
 
@@ -67,7 +67,7 @@ fn a_silent_recursion_of_any_depth_leads_to_what_began_it() {
     let line = format!("ulimit -s unlimited; exec {} sink100000", program.display());
     let gdb =
         ["-batch", "-ex", "run", "-ex", &format!("gcore {}", core.display()), "--args", "sh", "-c", &line];
-    let _ = run(&mut command("gdb", &gdb)).expect_success();
+    run(&mut command("gdb", &gdb)).expect_success();
     let found = run(&mut command(
         artifact("pcce"),
         &["core", &program.display().to_string(), &core.display().to_string()],
@@ -268,13 +268,13 @@ fn core_files_of_threads() {
     assert!(whole.contains("sleeper at ") && whole.contains("<thread created here>"), "{whole}");
     // The program is stripped: its debug file is given, found by its name, or replaced by the dictionary.
     let objcopy = |arguments: &[&str]| {
-        let _ = run(&mut command("objcopy", arguments)).expect_success();
+        run(&mut command("objcopy", arguments)).expect_success();
     };
     objcopy(&["--only-keep-debug", &path("program"), &path("program.debug")]);
     objcopy(&["--strip-all", &path("program"), &path("stripped")]);
     let link = format!("--add-gnu-debuglink={}", path("program.debug"));
     objcopy(&[&link, &path("stripped"), &path("linked")]);
-    let _ = run(&mut command(artifact("pcce"), &["dict", &path("program"), "-o", &path("dict.json")]))
+    run(&mut command(artifact("pcce"), &["dict", &path("program"), "-o", &path("dict.json")]))
         .expect_success();
     assert_eq!(text(&["--debug-file", &path("program.debug"), &path("stripped"), &path("core")]), whole);
     assert_eq!(text(&[&path("linked"), &path("core")]), whole);

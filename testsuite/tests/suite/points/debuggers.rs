@@ -31,7 +31,7 @@ fn setting() -> &'static Setting {
         for (level, name) in [("-O0", "slow"), ("-O2", "fast")] {
             let mut compile =
                 command(prefix.join("bin/pcce-clang"), &["-g", "-pthread", level, "program.c", "-o", name]);
-            let _ = run(compile.current_dir(&folder)).expect_success();
+            run(compile.current_dir(&folder)).expect_success();
         }
         Setting { folder, prefix }
     })

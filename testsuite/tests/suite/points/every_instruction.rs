@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::chain::{Frame, add, decoded, show, symbolise};
-use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, include, llvm, run, run_with_input, work_folder};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("stepping")
@@ -34,12 +34,12 @@ fn check(name: &str, source: &str, flags: &[&str], bias: &str, dictionary: bool)
 fn build(program: &Path, source: &str, flags: &[&str], bias: &str) -> PathBuf {
     let source = folder().join(source);
     let compiler = if source.extension().is_some_and(|e| e == "cpp") { "pcce-clang++" } else { "pcce-clang" };
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let bias = format!("-DSTEP_BIAS={bias}");
     let (from, to) = (source.display().to_string(), program.display().to_string());
     // A tail call leaves no frame for an unwinder.
     let own = ["-g", "-Wall", "-fno-optimize-sibling-calls", &include, &bias, &from, "-o", &to];
-    let _ = run(&mut command(artifact(compiler), &[flags, &own].concat())).expect_success();
+    run(&mut command(artifact(compiler), &[flags, &own].concat())).expect_success();
     program.to_owned()
 }
 
@@ -59,7 +59,7 @@ fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary
         given = image.with_extension("json");
         let to = image.display().to_string();
         let json = given.display().to_string();
-        let _ = run(&mut command(artifact("pcce"), &["dict", &to, "-o", &json])).expect_success();
+        run(&mut command(artifact("pcce"), &["dict", &to, "-o", &json])).expect_success();
     }
     let tokens: String = lines.iter().map(|l| format!("{}\n", l[0])).collect();
     let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
@@ -219,7 +219,7 @@ fn every_point_of_a_shared_library() {
         let (main, program_path) = (path(&main), path(&program));
         let library_path = path(&library);
         let words = [&*main, &library_path, &rpath, &folder, &own, "-lpcce_rt", "-o", &program_path];
-        let _ = run(&mut command(llvm("clang"), &words)).expect_success();
+        run(&mut command(llvm("clang"), &words)).expect_success();
         let counts = compare(name, &program, &library, "run", false);
         assert!(counts.points > 9_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
     }
@@ -249,7 +249,7 @@ fn every_point_where_other_code_goes_on() {
     let plain = work.join("plain.o").display().to_string();
     let source = folder().join("landed.c").display().to_string();
     let words = ["-O1", "-fno-optimize-sibling-calls", "-DPLAIN", "-c", &source, "-o", &plain];
-    let _ = run(&mut command(llvm("clang"), &words)).expect_success();
+    run(&mut command(llvm("clang"), &words)).expect_success();
     for (name, level, mode) in [
         ("landed-lto", "-O2", "--pcce-mode=lto"),
         ("landed-module", "-O1", "--pcce-mode=module"),
@@ -313,7 +313,7 @@ fn profile_of(source: &str, work: &Path) -> String {
     let compiler = if source.ends_with(".cpp") { "clang++" } else { "clang" };
     let path = |name: &str| work.join(name).display().to_string();
     let release = artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
-    let own = format!("-I{}", repository().join("runtime-lib/include").display());
+    let own = include("runtime-lib/include");
     let words = [
         "-O2",
         "-g",
@@ -328,11 +328,11 @@ fn profile_of(source: &str, work: &Path) -> String {
         "-o",
         &path("counted"),
     ];
-    let _ = run(&mut command(llvm(compiler), &words)).expect_success();
+    run(&mut command(llvm(compiler), &words)).expect_success();
     let raw = path("counts.profraw");
-    let _ = run(command(path("counted"), &[]).env("LLVM_PROFILE_FILE", &raw)).expect_success();
+    run(command(path("counted"), &[]).env("LLVM_PROFILE_FILE", &raw)).expect_success();
     let merged = path("counts.profdata");
-    let _ = run(&mut command(llvm("llvm-profdata"), &["merge", &raw, "-o", &merged])).expect_success();
+    run(&mut command(llvm("llvm-profdata"), &["merge", &raw, "-o", &merged])).expect_success();
     format!("-fprofile-use={merged}")
 }
 
@@ -409,7 +409,7 @@ fn wrong_with(chain: &[Frame]) -> Option<&'static str> {
 fn timers_interrupt_anywhere() {
     let work = work_folder("anywhere/storm");
     let source = folder().join("storm.c").display().to_string();
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     for (name, flags) in [
         ("lto-O2", ["-O2", "--pcce-mode=lto"]),
         ("module-O2", ["-O2", "--pcce-mode=module"]),
@@ -419,7 +419,7 @@ fn timers_interrupt_anywhere() {
         let program = work.join(name);
         let to = program.display().to_string();
         let own = ["-g", "-Wall", "-pthread", "-fno-optimize-sibling-calls", &include, &source, "-o", &to];
-        let _ = run(&mut command(artifact("pcce-clang"), &[&flags[..], &own].concat())).expect_success();
+        run(&mut command(artifact("pcce-clang"), &[&flags[..], &own].concat())).expect_success();
         let output = run(&mut command(&program, &[])).expect_success();
         let lines: Vec<Vec<&str>> = output.stdout.lines().map(|l| l.split(' ').collect()).collect();
         let tokens: String = lines.iter().map(|l| format!("{}\n", l[1])).collect();

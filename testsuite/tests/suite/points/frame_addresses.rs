@@ -7,8 +7,6 @@ use std::fs;
 use pcce_dictionary::code::{self, FunctionCode, Role};
 use pcce_testsuite::{artifact, command, run, source, work_folder};
 
-const SOURCE: &str = source!("stepping/frames.cpp");
-
 #[derive(Debug, Default)]
 struct Counts {
     /// Activations of instrumented functions.
@@ -24,13 +22,12 @@ struct Counts {
 fn check(name: &str, flags: &[&str]) -> Counts {
     let work = work_folder(&format!("frames/{name}"));
     let (source, program, json) = (work.join("main.cpp"), work.join("program"), work.join("program.json"));
-    fs::write(&source, SOURCE).expect("the folder is ours");
+    fs::write(&source, source!("stepping/frames.cpp")).expect("the folder is ours");
     let bias =
         if flags.contains(&"-no-pie") { "-DBIAS=0" } else { "-DBIAS=(unsigned long)&__executable_start" };
     let mut compile = command(artifact("pcce-clang++"), flags);
-    let _ =
-        run(compile.args(["-Wall", "-Werror", bias]).arg(source).arg("-o").arg(&program)).expect_success();
-    let _ = run(command(artifact("pcce"), &["dict"]).arg(&program).arg("-o").arg(&json)).expect_success();
+    run(compile.args(["-Wall", "-Werror", bias]).arg(source).arg("-o").arg(&program)).expect_success();
+    run(command(artifact("pcce"), &["dict"]).arg(&program).arg("-o").arg(&json)).expect_success();
     let dictionary =
         pcce_dictionary::from_json(&fs::read(json).expect("it was written")).expect("it is good");
     let code = code::from_text(&dictionary.code.expect("programs have code")).expect("it is good");

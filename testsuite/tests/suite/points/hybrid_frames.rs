@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{Output, artifact, command, run, run_with_input, source, work_folder};
+use pcce_testsuite::{Output, artifact, command, folded, run, source, work_folder};
 use serde_json::Value;
 
 struct Built {
@@ -18,7 +18,7 @@ fn build(folder: &Path, name: &str, flags: &[&str]) -> Built {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     let (source, program) = (programs.join("offsets.c"), folder.join(name));
     let own = [source.to_str().unwrap(), "-o", program.to_str().unwrap(), "-O2", "-g", "-pthread"];
-    let _ = run(&mut command(artifact("pcce-clang"), &[flags, &own].concat())).expect_success();
+    run(&mut command(artifact("pcce-clang"), &[flags, &own].concat())).expect_success();
     let output = run(&mut command(&program, &[])).expect_success().stdout;
     let shown = output.lines().filter_map(|line| line.strip_prefix('@')?.split(' ').nth(1));
     let tokens = shown.map(str::to_owned).collect();
@@ -36,7 +36,7 @@ fn decode(dictionary: &Path, tokens: &[String]) -> Output {
 fn dictionary(built: &Built) -> Value {
     let json = built.program.with_extension("json");
     let [program, output] = [&built.program, &json].map(|path| path.to_str().unwrap());
-    let _ = run(&mut command(artifact("pcce"), &["dict", program, "-o", output])).expect_success();
+    run(&mut command(artifact("pcce"), &["dict", program, "-o", output])).expect_success();
     serde_json::from_slice(&fs::read(json).unwrap()).unwrap()
 }
 
@@ -141,12 +141,10 @@ fn crashes_are_found(mode: &str) {
     fs::write(&source, CRASHES).unwrap();
     let flags = ["-O2", "-g", mode, "--pcce-hybrid", "--pcce-crash-report=stderr"];
     let own = [source.to_str().unwrap(), "-o", program.to_str().unwrap()];
-    let _ = run(&mut command(artifact("pcce-clang"), &[&flags[..], &own].concat())).expect_success();
+    run(&mut command(artifact("pcce-clang"), &[&flags[..], &own].concat())).expect_success();
     for way in 0..8 {
         let crashed = run(&mut command(&program, &[&way.to_string()]));
-        let mut pcce =
-            command(artifact("pcce"), &["filter", program.to_str().unwrap(), "--format", "folded"]);
-        let report = run_with_input(&mut pcce, &crashed.stderr).expect_success().stdout;
+        let report = folded(&folder, &["crashes"], &crashed.stderr);
         let expected = (0..3).map(|bit| if way >> bit & 1 == 1 { ";rec;b" } else { ";rec;a" });
         let expected = format!("context: main{};bottom", expected.collect::<String>());
         assert!(report.lines().any(|line| line == expected), "{expected}, not in\n{report}");

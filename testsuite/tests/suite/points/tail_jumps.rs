@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::chain::{Frame, decoded, is_push_thunk, show, symbolise};
-use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, include, run, run_with_input, work_folder};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("stepping")
@@ -25,12 +25,12 @@ struct Stepped {
 /// Builds a program, and steps through it. `bias` is the difference between its addresses in memory and in the file.
 fn step(name: &str, flags: &[&str], bias: &str, sources: &[&str]) -> Stepped {
     let program = work_folder(&format!("anywhere/{name}")).join("program");
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let (bias, to) = (format!("-DSTEP_BIAS={bias}"), program.display().to_string());
     let sources: Vec<String> = sources.iter().map(|s| folder().join(s).display().to_string()).collect();
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     let own = ["-g", "-Wall", "-w", &include, &bias, "-o", &to];
-    let _ = run(&mut command(artifact("pcce-clang"), &[flags, &own, &sources].concat())).expect_success();
+    run(&mut command(artifact("pcce-clang"), &[flags, &own, &sources].concat())).expect_success();
     let output = run(&mut command(&program, &[])).expect_success();
     let lines: Vec<Vec<String>> =
         output.stdout.lines().map(|l| l.split(' ').map(str::to_owned).collect()).collect();
@@ -197,7 +197,7 @@ fn calls_with_something_behind_them_are_no_jumps() {
             fs::write(folder.join("jumps.c"), source(behind)).unwrap();
             let mode = format!("--pcce-mode={mode}");
             let words = ["-O2", &mode, "jumps.c", "-o", "jumps"];
-            let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+            run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
             let dictionary = run(command(artifact("pcce"), &["dict", "jumps"]).current_dir(&folder));
             let dictionary: serde_json::Value =
                 serde_json::from_str(&dictionary.expect_success().stdout).expect("JSON");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::chain::{Frame, decoded, show, symbolise};
-use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, include, llvm, repository, run, run_with_input, work_folder};
 
 fn calls(frames: &[Frame]) -> Vec<&Frame> {
     frames.iter().filter(|frame| matches!(frame, Frame::Call(..))).collect()
@@ -101,7 +101,7 @@ fn every_point_between_images_with_jumps() {
 
 fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bool) {
     let source = repository().join("testsuite/stepping/images.c").display().to_string();
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let name = format!("{program_mode}-{library_mode}{level}{}", if jumps { "-jumps" } else { "" });
     let work = work_folder(&format!("anywhere/images-{name}"));
     let build = |mode: &str, flags: &[&str], output: &str| {
@@ -113,7 +113,7 @@ fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bo
             .args(flags)
             .arg("-o")
             .arg(&to);
-        let _ = run(&mut build).expect_success();
+        run(&mut build).expect_success();
         to
     };
     let library = build(library_mode, &["-shared", "-fPIC", "-DLIBRARY"], "libimages.so");
@@ -121,7 +121,7 @@ fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bo
     let (path, found_at) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
     // It has no line table, so it is plain code for the symboliser, too.
     let plain = ["-shared", "-fPIC", "-O1", "-fno-optimize-sibling-calls", "-DPLAIN", &source, "-o"];
-    let _ = run(command(llvm("clang"), &plain).arg(work.join("libplain.so"))).expect_success();
+    run(command(llvm("clang"), &plain).arg(work.join("libplain.so"))).expect_success();
     let program = build(program_mode, &["-limages", "-lplain", &path, &found_at], "program");
 
     let output = run(&mut command(&program, &[])).expect_success();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use pcce_testsuite::{artifact, command, repository, run, run_with_input, work_folder};
+use pcce_testsuite::{artifact, command, include, repository, run, run_with_input, work_folder};
 
 /// The contexts of tokens or numbers.
 fn contexts<'t>(program: &Path, numbers: &Path, tokens: &[&'t str]) -> HashMap<&'t str, String> {
@@ -24,7 +24,7 @@ fn contexts<'t>(program: &Path, numbers: &Path, tokens: &[&'t str]) -> HashMap<&
 fn no_frame_is_wrong_while_an_exception_or_a_jump_is_delivered() {
     let work = work_folder("delivered");
     let source = repository().join("testsuite/stepping/delivered.cpp").display().to_string();
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     for (flags, arguments) in [
         ("-O2 --pcce-mode=link", &[][..]),
         ("-O0 --pcce-mode=link", &["thread"]),
@@ -36,7 +36,7 @@ fn no_frame_is_wrong_while_an_exception_or_a_jump_is_delivered() {
         let program = work.join("program");
         let words = ["-g", "-pthread", &include, &source, "-o", &program.display().to_string()];
         let mut build = command(artifact("pcce-clang++"), &words);
-        let _ = run(build.args(flags.split(' '))).expect_success();
+        run(build.args(flags.split(' '))).expect_success();
         let numbers = work.join("numbers");
         let _ = std::fs::remove_file(&numbers);
         let mut start = command(&program, arguments);

@@ -5,16 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::verified_captures::{compare, file, verified};
-use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
+use pcce_testsuite::{Output, artifact, command, include, repository, run, source, work_folder};
 
 const MODES: [&str; 3] = ["link", "lto", "module"];
 
 fn build(name: &str, source: &Path, flags: &[&str]) -> PathBuf {
     let program = work_folder(&format!("captures/{name}")).join("program");
     let compiler = if is_cxx(source) { "pcce-clang++" } else { "pcce-clang" };
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let mut build = command(artifact(compiler), &["-g", "-pthread", "--pcce-verify", &include]);
-    let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -240,12 +240,12 @@ fn calls_of_an_image_that_is_not_in_verify_mode_are_not_compared() {
     let text = source!("captures/library.c");
     fs::write(&source, text).expect("the folder is ours");
     let (library, program) = (folder.join("libfar.so"), folder.join("program"));
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let mut build =
         command(artifact("pcce-clang"), &["-g", "-O1", "-DLIBRARY", "-fPIC", "-shared", &include]);
-    let _ = run(build.arg(&source).arg("-o").arg(&library)).expect_success();
+    run(build.arg(&source).arg("-o").arg(&library)).expect_success();
     let mut build = command(artifact("pcce-clang"), &["-g", "-O1", "--pcce-verify", &include]);
-    let _ = run(build.arg(&source).arg(&library).arg("-o").arg(&program)).expect_success();
+    run(build.arg(&source).arg(&library).arg("-o").arg(&program)).expect_success();
     let report = folder.join("report");
     let _ = run_with(&program, &[("PCCE_VERIFY_REPORT", &report.display().to_string())]).expect_success();
     let output = verified(&[&program, &library], &file(&program)).expect_success();

@@ -7,7 +7,7 @@ use pcce_testsuite::{Output, artifact, command, repository, run, source, work_fo
 
 fn build(source: &Path, flags: &[&str], output: &Path) {
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1"]);
-    let _ = run(build.args(flags).arg(source).arg("-o").arg(output)).expect_success();
+    run(build.args(flags).arg(source).arg("-o").arg(output)).expect_success();
 }
 
 fn source(name: &str) -> PathBuf {
@@ -20,7 +20,7 @@ fn checked(program: &Path, arguments: &[&str], stress: &str) -> Output {
     let _ = fs::remove_file(&trace);
     let mut start = command(program, arguments);
     start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", stress);
-    let _ = run(start.env("PCCE_VERIFY_REPORT", program.with_extension("report"))).expect_success();
+    run(start.env("PCCE_VERIFY_REPORT", program.with_extension("report"))).expect_success();
     run(command(artifact("pcce"), &["trace", "check"]).arg(program).arg(&trace))
 }
 
@@ -37,7 +37,6 @@ fn handlers_of_a_child_are_counted_by_themselves() {
     }
 }
 
-const PROGRAM: &str = source!("traces/mixed_images/main.c");
 const LIBRARY: &str = source!("traces/mixed_images/other.c");
 
 /// Some images of a process count their events, and others do not.
@@ -45,7 +44,7 @@ const LIBRARY: &str = source!("traces/mixed_images/other.c");
 fn what_is_not_in_verify_mode_is_not_counted() {
     let folder = work_folder("trace_check/mixed");
     let (main, other) = (folder.join("main.c"), folder.join("other.c"));
-    fs::write(&main, PROGRAM).unwrap();
+    fs::write(&main, source!("traces/mixed_images/main.c")).unwrap();
     fs::write(&other, LIBRARY).unwrap();
     let (program, library) = (folder.join("program"), folder.join("libother.so"));
     for verified in [[true, true], [true, false], [false, true]] {
@@ -74,8 +73,7 @@ fn what_is_not_in_verify_mode_is_not_counted() {
 fn the_main_thread_may_end_before_the_process() {
     let folder = work_folder("trace_check/main_thread");
     let file = folder.join("main.c");
-    let text = source!("traces/main_thread_ends.c");
-    fs::write(&file, text).unwrap();
+    fs::write(&file, source!("traces/main_thread_ends.c")).unwrap();
     let program = folder.join("program");
     for mode in ["--pcce-mode=link", "--pcce-mode=module", "--pcce-mode=lto"] {
         for flags in [&[mode, "--pcce-verify"][..], &[mode, "--pcce-verify", "-O0"]] {

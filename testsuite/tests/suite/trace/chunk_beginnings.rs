@@ -4,20 +4,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, repository, run, source, work_folder};
+use pcce_testsuite::{artifact, command, include, repository, run, source, work_folder};
 use serde_json::Value;
 
 /// Builds a program whose first chunks have so many words, and runs it. Returns the line of `pcce trace check` about
 /// chunks, and its JSON document.
 fn checked(source: &Path, flags: &[&str], words: &str, folder: &Path) -> (String, Value) {
     let (program, trace): (PathBuf, PathBuf) = (folder.join("program"), folder.join("trace"));
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let mut build = command(artifact("pcce-clang"), &["-g", "-O1", "-pthread", "--pcce-verify", &include]);
-    let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
     let _ = fs::remove_file(&trace);
     let mut start = command(&program, &[]);
     start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", words);
-    let _ = run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
+    run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
     let check = |format: &str| {
         let mut check = command(artifact("pcce"), &["trace", "check", "--format", format]);
         run(check.arg(&program).arg(&trace)).stdout
@@ -26,14 +26,12 @@ fn checked(source: &Path, flags: &[&str], words: &str, folder: &Path) -> (String
     (line, serde_json::from_str(&check("json")).expect("a document"))
 }
 
-const BRANCHES: &str = source!("traces/branches.c");
-
 /// With blocks, a function without calls writes events as well, and chunks begin in it.
 #[test]
 fn chunks_begin_in_functions_that_only_branch() {
     let folder = work_folder("traces/branches");
     let source = folder.join("branches.c");
-    fs::write(&source, BRANCHES).unwrap();
+    fs::write(&source, source!("traces/branches.c")).unwrap();
     for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let (_, document) = checked(&source, &["--pcce-trace=blocks", mode], "3", &folder);
         let chunks = &document["chunks"];

@@ -19,7 +19,7 @@ fn busy() -> &'static Path {
         let mut build =
             command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-O2", "-pthread"]);
         let _ = build.arg(repository().join("testsuite/traces/busy.c")).arg("-o").arg(&program);
-        let _ = run(&mut build).expect_success();
+        run(&mut build).expect_success();
         program
     })
 }
@@ -68,7 +68,7 @@ fn a_running_programs_trace_is_compressed_whole() {
 
     // A file that zstd has compressed is a trace, too.
     let plain = folder.join("plain");
-    let _ = run(command("zstd", &["-q", "-d", "-o"]).arg(&plain).arg(&packed)).expect_success();
+    run(command("zstd", &["-q", "-d", "-o"]).arg(&plain).arg(&packed)).expect_success();
     assert_eq!(events(&plain), events(&whole));
     let shown = |trace: &Path| pcce(&["show"], &[busy(), trace]).expect_success().stdout;
     assert_eq!(shown(&plain), shown(&packed));
@@ -85,7 +85,7 @@ fn a_killed_programs_trace_is_compressed_as_far_as_it_goes() {
             command(artifact("pcce"), &["trace", "compress"]).arg(&trace).spawn().expect("pcce");
         thread::sleep(Duration::from_millis(60 * round));
         // Both processes.
-        let _ = run(&mut command("kill", &["-9", "--", &format!("-{}", program.id())])).expect_success();
+        run(&mut command("kill", &["-9", "--", &format!("-{}", program.id())])).expect_success();
         let _ = program.wait().expect("it ends");
         assert!(compress.wait().expect("it ends").success());
         let packed = folder.join("trace.zst");
@@ -104,13 +104,13 @@ fn compressing_can_be_stopped() {
         let mut compress = command(artifact("pcce"), &["trace", "compress"]);
         let compress = compress.arg(&trace).stderr(Stdio::piped()).spawn().expect("pcce");
         thread::sleep(Duration::from_millis(200));
-        let _ = run(&mut command("kill", &[signal, &compress.id().to_string()])).expect_success();
+        run(&mut command("kill", &[signal, &compress.id().to_string()])).expect_success();
         let stopped = compress.wait_with_output().expect("it ends");
         let said = String::from_utf8_lossy(&stopped.stderr);
         assert!(stopped.status.code() == Some(2) && said.contains("compressing was stopped"), "{said}");
         assert!(program.try_wait().expect("a child").is_none(), "the program was too fast for this test");
         // Both processes.
-        let _ = run(&mut command("kill", &["-9", "--", &format!("-{}", program.id())])).expect_success();
+        run(&mut command("kill", &["-9", "--", &format!("-{}", program.id())])).expect_success();
         let _ = program.wait().expect("it ends");
         for file in [&packed, &trace] {
             // All that can be compared is right.

@@ -43,9 +43,9 @@ fn it_ends_where_the_process_stood() {
     let (source, program) = (folder.join("program.c"), folder.join("program"));
     fs::write(&source, PROGRAM).unwrap();
     let flags = ["--pcce-trace", "--pcce-mode=lto", "-O1", "-fno-optimize-sibling-calls", "-o"];
-    let _ = run(command(artifact("pcce-clang"), &flags).arg(&program).arg(&source)).expect_success();
+    run(command(artifact("pcce-clang"), &flags).arg(&program).arg(&source)).expect_success();
     let (trace, whole, ended) = (folder.join("trace"), folder.join("whole"), folder.join("ended"));
-    let _ = run(command(&program, &[]).env("PCCE_TRACE", &whole)).expect_success();
+    run(command(&program, &[]).env("PCCE_TRACE", &whole)).expect_success();
     let whole = events(&program, &whole);
     let stacks = stacks(&whole);
 
@@ -79,7 +79,7 @@ fn it_ends_where_the_process_stood() {
             // A copy of the file at that moment: the process has gone on.
             fs::rename(folder.join(format!("trace.{i}")), &trace).unwrap();
             let mut read = command(artifact("pcce"), &["core", "--trace"]);
-            let _ = run(read.arg(&ended).arg(&program).arg(&core)).expect_success();
+            run(read.arg(&ended).arg(&program).arg(&core)).expect_success();
             let found = events(&program, &ended);
             assert_eq!(found[..], whole[..found.len()], "step {i}");
             // An event is recorded before it happens, so the last one may not have happened yet. A return without an

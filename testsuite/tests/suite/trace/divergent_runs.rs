@@ -35,13 +35,13 @@ impl Builds {
         let traces = repository().join("testsuite/traces");
         let witness = folder.join("witness.o");
         let mut compile = command(llvm("clang"), &["-O1", "-c"]);
-        let _ = run(compile.arg(traces.join("witness.c")).arg("-o").arg(&witness)).expect_success();
+        run(compile.arg(traces.join("witness.c")).arg("-o").arg(&witness)).expect_success();
         let build = |name: &str, more: &[&str]| {
             let program = folder.join(name);
             let flags = ["--pcce-trace", "-g", "-O1", "-pthread", "-finstrument-functions"];
             let mut build = command(artifact("pcce-clang"), &[&flags, more].concat());
             build.arg(traces.join("ways.c")).arg(&witness).arg("-o").arg(&program);
-            let _ = run(&mut build).expect_success();
+            run(&mut build).expect_success();
             program
         };
         Self { program: build("ways", &[]), other: build("other", &["-DANOTHER_BUILD"]) }
@@ -156,7 +156,7 @@ impl<'b> Case<'b> {
             let next = char::from(input.as_bytes()[self.letter] + 1);
             input.replace_range(self.letter..=self.letter, &next.to_string());
         }
-        let _ = run_with_input(&mut command, if self.kind == "input" { &input } else { "" }).expect_success();
+        run_with_input(&mut command, if self.kind == "input" { &input } else { "" }).expect_success();
     }
 
     fn trace(&self, part: Option<u32>) -> PathBuf {

@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, json_lines, llvm, repository, run, source, work_folder};
+use pcce_testsuite::{
+    artifact, command, json_lines, llvm, repository, run, source, work_folder, write_files,
+};
 use serde_json::Value;
 
 const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
@@ -13,7 +15,7 @@ fn build(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
     let program = folder.join("program");
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", "-pthread"]);
     build.args(flags).arg(repository().join("testsuite/traces").join(source));
-    let _ = run(build.arg("-o").arg(&program)).expect_success();
+    run(build.arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -168,18 +170,15 @@ fn what_is_missing_behind_a_gap_is_told() {
     let folder = work_folder("trace_ends/gap");
     let plain = source!("traces/gap/plain.cpp");
     let own = source!("traces/gap/own.cpp");
-    for (name, text) in [("plain.cpp", plain), ("own.cpp", own)] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, [("plain.cpp", plain), ("own.cpp", own)]);
     let mut clang = command(llvm("clang++"), &["-O1", "-c", "plain.cpp", "-o", "plain.o"]);
-    let _ = run(clang.current_dir(&folder)).expect_success();
+    run(clang.current_dir(&folder)).expect_success();
     for mode in MODES {
         let mut clang = command(artifact("pcce-clang++"), &["--pcce-trace", "-g", "-O1", mode]);
-        let _ =
-            run(clang.args(["own.cpp", "plain.o", "-o", "program"]).current_dir(&folder)).expect_success();
+        run(clang.args(["own.cpp", "plain.o", "-o", "program"]).current_dir(&folder)).expect_success();
         let (program, trace) = (folder.join("program"), folder.join("trace"));
         let _ = fs::remove_file(&trace);
-        let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+        run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
         let shown = run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace));
         assert_eq!(shown.status, 2, "{}", shown.describe());
         let (_, behind) = shown.stdout.rsplit_once("Base::named").expect("it is there");
@@ -197,7 +196,7 @@ fn programs_may_set_handlers() {
     fs::write(folder.join("program.cpp"), text).unwrap();
     for mode in MODES {
         let mut clang = command(artifact("pcce-clang++"), &["--pcce-trace", "-g", "-w", "-O1", mode]);
-        let _ = run(clang.args(["program.cpp", "-o", "program"]).current_dir(&folder)).expect_success();
+        run(clang.args(["program.cpp", "-o", "program"]).current_dir(&folder)).expect_success();
         let streams = calls(&folder.join("program"), "", None);
         let all: Vec<_> = streams.into_iter().flat_map(|(calls, _)| calls).collect();
         for function in ["ends()", "more()"] {
@@ -217,11 +216,9 @@ const ENDED: &str = source!("traces/thread_ends/own.c");
 fn threads_are_ended_in_the_middle() {
     let folder = work_folder("trace_ends/in_the_middle");
     let plain = source!("traces/thread_ends/plain.c");
-    for (name, text) in [("plain.c", plain), ("own.c", ENDED), ("own.cpp", ENDED)] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, [("plain.c", plain), ("own.c", ENDED), ("own.cpp", ENDED)]);
     let mut clang = command(llvm("clang"), &["-O1", "-fexceptions", "-c", "plain.c", "-o", "plain.o"]);
-    let _ = run(clang.current_dir(&folder)).expect_success();
+    run(clang.current_dir(&folder)).expect_success();
     for mode in ["--pcce-mode=link", "--pcce-mode=module", "--pcce-mode=lto"] {
         for (driver, words) in [
             ("pcce-clang", &["own.c", "-O1"][..]),
@@ -230,7 +227,7 @@ fn threads_are_ended_in_the_middle() {
         ] {
             let mut clang = command(artifact(driver), &["--pcce-trace", "--pcce-verify", "-g", mode]);
             clang.args(words).args(["plain.o", "-pthread", "-o", "program"]).current_dir(&folder);
-            let _ = run(&mut clang).expect_success();
+            run(&mut clang).expect_success();
             for way in
                 ["sleeps", "below", "spins", "exits", "callee", "plain", "returns", "library", "cleans"]
             {
@@ -329,7 +326,7 @@ fn what_exit_calls_last_is_in_the_trace() {
         for linked in ["-static", "-static-pie", "-pie", "-no-pie"] {
             let flags = ["--pcce-trace", "--pcce-verify", "-g", "-O1", "-pthread", mode, linked];
             let mut clang = command(artifact("pcce-clang++"), &flags);
-            let _ = run(clang.args(["program.cpp", "-o", "program"]).current_dir(&folder)).expect_success();
+            run(clang.args(["program.cpp", "-o", "program"]).current_dir(&folder)).expect_success();
             for (way, ring) in [
                 ("return", None),
                 ("return", Some("64K")),
@@ -384,7 +381,7 @@ fn what_comes_behind_all_handlers_is_not_missing_in_silence() {
     fs::write(folder.join("program.c"), text).unwrap();
     for linked in ["-static", "-pie"] {
         let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", linked]);
-        let _ = run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+        run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
         let streams = calls(&folder.join("program"), "", None);
         let (calls, events) = &streams[0];
         assert!(count(calls, "writes") == 1 && streams.len() == 1, "{linked}: {calls:?}");
@@ -400,7 +397,7 @@ fn what_comes_behind_exec_is_not_missing_in_silence() {
     fs::write(folder.join("program.c"), text).unwrap();
     for mode in MODES {
         let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", mode]);
-        let _ = run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+        run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
         for (way, ended) in [("kill", false), ("end", true)] {
             let (calls, events) = calls(&folder.join("program"), way, None).remove(0);
             assert_eq!(events.last().expect("an end")["ended"], ended, "{mode} {way}");

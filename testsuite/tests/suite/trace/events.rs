@@ -8,7 +8,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use pcce::trace::TraceFile;
 use pcce_abi::trace::{ENDED, KIND_STREAM, event, hash};
 use pcce_dictionary::trace as tables;
-use pcce_testsuite::{artifact, command, repository, run, source, trace_words, work_folder};
+use pcce_testsuite::{artifact, command, include, repository, run, source, trace_words, work_folder};
 
 fn program(name: &str) -> PathBuf {
     repository().join("testsuite/programs").join(name)
@@ -23,14 +23,14 @@ fn traced(source: &Path, flags: &[&str], folder: &Path) -> (PathBuf, PathBuf) {
 fn traced_with(source: &Path, flags: &[&str], options: &str, folder: &Path) -> (PathBuf, PathBuf) {
     let compiler = if source.extension().is_some_and(|e| e == "cpp") { "pcce-clang++" } else { "pcce-clang" };
     let (program, trace) = (folder.join("program"), folder.join("trace"));
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let mut build = command("env", &[&format!("PCCE_OPTIONS={options}")]);
     build.arg(artifact(compiler)).args(["--pcce-trace", "-g", "-pthread", &include]);
-    let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
     let _ = fs::remove_file(&trace);
     let report = folder.join("report");
     let mut start = command(&program, &[]);
-    let _ = run(start.env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", &report)).expect_success();
+    run(start.env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", &report)).expect_success();
     (program, trace)
 }
 
@@ -73,7 +73,7 @@ fn the_reader_finds_every_event() {
                 let _ = fs::remove_file(&trace);
                 let mut start = command(&program, &[]);
                 let start = start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "1");
-                let _ = run(start.envs(ring.map(|ring| ("PCCE_TRACE_RING", ring)))).expect_success();
+                run(start.envs(ring.map(|ring| ("PCCE_TRACE_RING", ring)))).expect_success();
                 let output = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
                 let chunks = output.stdout.lines().nth(1).unwrap_or_default();
                 // Nothing marks the end of such a stream.
@@ -105,7 +105,7 @@ fn chunks_begin_in_landing_pads() {
             let _ = fs::remove_file(&trace);
             let mut stressed = command(&program, &[]);
             let stressed = stressed.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", words);
-            let _ = run(stressed).expect_success();
+            run(stressed).expect_success();
             let checked = pcce(&["check"], (&program, &trace)).expect_success().stdout;
             let chunks = checked.lines().nth(1).expect("a line of chunks");
             assert!(chunks.contains(", 0 do not match"), "{mode}: {chunks}");
@@ -113,14 +113,12 @@ fn chunks_begin_in_landing_pads() {
     }
 }
 
-const LOOP: &str = source!("traces/loop.c");
-
 /// The output for users: calls in their order, with callbacks.
 #[test]
 fn calls_are_shown_in_their_order() {
     let folder = work_folder("traces/shown");
     let source = folder.join("loop.c");
-    fs::write(&source, LOOP).unwrap();
+    fs::write(&source, source!("traces/loop.c")).unwrap();
     let (program, trace) = traced(&source, &["-O2"], &folder);
     let shown = pcce(&["show"], (&program, &trace)).expect_success();
     let names: Vec<&str> = shown.stdout.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
@@ -139,12 +137,12 @@ fn a_crash_leaves_the_ring() {
     let (source, program) = (folder.join("crash.c"), folder.join("crash"));
     fs::write(&source, CRASHES).unwrap();
     let flags = ["--pcce-trace", "--pcce-mode=lto", "-g", "-O1", "-o"];
-    let _ = run(command(artifact("pcce-clang"), &flags).arg(&program).arg(&source)).expect_success();
+    run(command(artifact("pcce-clang"), &flags).arg(&program).arg(&source)).expect_success();
     let (trace, report, core) = (folder.join("trace"), folder.join("report"), folder.join("core"));
     let mut start = command("gdb", &["-batch", "-nx", "-ex", "run", "-ex"]);
     start.arg(format!("generate-core-file {}", core.display())).arg(&program);
     start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K");
-    let _ = run(&mut start).expect_success();
+    run(&mut start).expect_success();
     let mut alone = command(&program, &[]);
     alone.env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K").env("PCCE_CRASH_REPORT", &report);
     let reported = run(command(artifact("pcce"), &["core"]).arg(&program).arg(&core)).expect_success();
@@ -171,16 +169,16 @@ fn a_core_file_has_the_last_bits() {
         let text = fs::read_to_string(&source).unwrap().replace("3000000", count);
         fs::write(&source, &text).unwrap();
         let flags = ["--pcce-trace", "--pcce-mode=lto", "-g", "-O1", "-o"];
-        let _ = run(command(artifact("pcce-clang"), &flags).arg(&program).arg(&source)).expect_success();
+        run(command(artifact("pcce-clang"), &flags).arg(&program).arg(&source)).expect_success();
         fs::write(&source, text.replace(&format!("i = {count}"), "i = 3000000")).unwrap();
         let (trace, core, whole) = (folder.join("trace"), folder.join("core"), folder.join("whole"));
         let _ = fs::remove_file(&trace);
         let mut start = command("gdb", &["-batch", "-nx", "-ex", "run", "-ex"]);
         start.arg(format!("generate-core-file {}", core.display())).arg(&program);
         start.env("PCCE_TRACE", &trace).envs(ring.map(|ring| ("PCCE_TRACE_RING", ring)));
-        let _ = run(&mut start).expect_success();
+        run(&mut start).expect_success();
         let mut read = command(artifact("pcce"), &["core", "--trace"]);
-        let _ = run(read.arg(&whole).arg(&program).arg(&core)).expect_success();
+        run(read.arg(&whole).arg(&program).arg(&core)).expect_success();
         let events = |trace: &Path| -> u64 {
             let shown = pcce(&["stats", "--format", "json"], (&program, trace)).stdout;
             let stats: serde_json::Value = serde_json::from_str(&shown).expect("a document");
@@ -195,14 +193,12 @@ fn a_core_file_has_the_last_bits() {
     }
 }
 
-const BRANCHES: &str = source!("traces/lines_of_branches.c");
-
 /// The path of the program line by line, and how often each line was executed: 6, 3, 10, 5, 16, 8, 4, 2, 1.
 #[test]
 fn blocks_are_shown_by_their_lines() {
     let folder = work_folder("traces/lines");
     let source = folder.join("steps.c");
-    fs::write(&source, BRANCHES).unwrap();
+    fs::write(&source, source!("traces/lines_of_branches.c")).unwrap();
     for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let (program, trace) =
             traced(&source, &["-O1", "--pcce-trace=blocks", "--pcce-verify", mode], &folder);
@@ -367,14 +363,12 @@ fn what_libraries_call_is_listed() {
     assert!(compared > 100);
 }
 
-const PARTS: &str = source!("traces/skipped_parts.c");
-
 /// A function that is left out is not in the trace, but calls of it and by it are.
 #[test]
 fn parts_of_a_program_are_traced() {
     let folder = work_folder("traces/parts");
     let source = folder.join("parts.c");
-    fs::write(&source, PARTS).unwrap();
+    fs::write(&source, source!("traces/skipped_parts.c")).unwrap();
     // Calls of each function, and its events.
     for (option, expected) in [
         ("--pcce-trace-skip=outer", [("outer", 9, 0), ("inner", 18, 18), ("leaf", 15, 15), ("last", 9, 18)]),
@@ -453,7 +447,7 @@ fn values_in_vector_registers_are_kept() {
     let folder = work_folder("traces/floating");
     let source = repository().join("testsuite/traces/floating.c");
     let plain = folder.join("plain");
-    let _ = run(command("cc", &["-O2", "-ffp-contract=off", "-o"]).arg(&plain).arg(&source)).expect_success();
+    run(command("cc", &["-O2", "-ffp-contract=off", "-o"]).arg(&plain).arg(&source)).expect_success();
     let expected = run(&mut command(&plain, &[])).expect_success().stdout;
     for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let (program, trace) = traced(&source, &["-O2", "-ffp-contract=off", mode], &folder);

@@ -20,7 +20,7 @@ fn programs_that_a_process_becomes_go_on_with_the_file() {
     let file = work.join("trace");
     for _ in 0..2 {
         // The second time the file exists, and no process owns it.
-        let _ = run(command(&program, &["execs", "10000", "1"]).env("PCCE_TRACE", &file)).expect_success();
+        run(command(&program, &["execs", "10000", "1"]).env("PCCE_TRACE", &file)).expect_success();
         let streams = streams(&read(&file));
         let seeds: Vec<u64> = streams.values().map(|stream| check_plain(stream, |_| 10_000)).collect();
         assert_eq!(seeds, [1, 2, 3, 4, 5]);
@@ -34,7 +34,7 @@ fn a_ring_has_the_last_words_and_their_context() {
     let source = repository().join("testsuite/tracer/ring.c");
     let mut clang =
         command(artifact("pcce-clang"), &["--pcce-mode=module", "--pcce-trace", "-g", "-O1", "-o"]);
-    let _ = run(clang.arg(&program).arg(source)).expect_success();
+    run(clang.arg(&program).arg(source)).expect_success();
     for (ring, events) in [("256K", 3_000_000), ("64K", 3_000_000), ("1M", 1000), ("16M", 3_000_000)] {
         let file = work.join("trace");
         let _ = fs::remove_file(&file);
@@ -171,7 +171,7 @@ fn a_live_file_of_another_version_is_left_alone() {
     assert!(output.stderr.contains("no trace of this version"), "{}", output.stderr);
     assert_eq!(fs::read(&newer).expect("a trace"), before);
     // No process owns it now.
-    let _ = run(command(&program, &["threads", "10000", "2"]).env("PCCE_TRACE", &newer)).expect_success();
+    run(command(&program, &["threads", "10000", "2"]).env("PCCE_TRACE", &newer)).expect_success();
     assert_eq!(streams_of(&newer).len(), 3);
 }
 
@@ -256,10 +256,10 @@ fn chunks_of_a_ring_without_a_head_are_missed() {
           for (int i = 0; i < 3; i++) pthread_join(threads[i], 0); return 0; }\n";
     fs::write(folder.join("main.c"), text).unwrap();
     let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", "-pthread", "main.c"]);
-    let _ = run(clang.args(["-o", "program"]).current_dir(&folder)).expect_success();
+    run(clang.args(["-o", "program"]).current_dir(&folder)).expect_success();
     let mut program = command(folder.join("program"), &[]);
     program.env("PCCE_TRACE", folder.join("trace")).env("PCCE_TRACE_RING", "128K");
-    let _ = run(&mut program).expect_success();
+    run(&mut program).expect_success();
     let show = || run(command(artifact("pcce"), &["trace", "show", "program", "trace"]).current_dir(&folder));
     let whole = show();
     let threads = |text: &str| text.lines().filter(|line| line.starts_with("thread ")).count();
@@ -297,9 +297,8 @@ fn heads_of_chunks_are_checked() {
         int main(void) { pthread_t thread; pthread_create(&thread, 0, runs, 0); return pthread_join(thread, 0); }\n";
     fs::write(folder.join("main.c"), text).unwrap();
     let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", "-pthread", "main.c"]);
-    let _ = run(clang.args(["-o", "program"]).current_dir(&folder)).expect_success();
-    let _ =
-        run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace"))).expect_success();
+    run(clang.args(["-o", "program"]).current_dir(&folder)).expect_success();
+    run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace"))).expect_success();
     let show = || run(command(artifact("pcce"), &["trace", "show", "program", "trace"]).current_dir(&folder));
     let _ = show().expect_success();
     let bytes = fs::read(folder.join("trace")).unwrap();

@@ -22,7 +22,7 @@ fn handlers_may_fork() {
         for linked in ["-static", "-pie"] {
             let flags = ["--pcce-trace", "--pcce-verify", "-g", "-O1", mode, linked];
             let mut clang = command(artifact("pcce-clang"), &flags);
-            let _ = run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+            run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
             for way in ["return", "jump", "exit", "_exit"] {
                 let what = format!("{mode} {linked} {way}");
                 let _ = fs::remove_file(&trace);
@@ -84,7 +84,7 @@ fn handlers_may_fork_anywhere() {
     ] {
         let mut clang = command(artifact("pcce-clang"), flags);
         let source = repository().join("testsuite/traces/timed.c");
-        let _ = run(clang.arg("-g").arg(source).arg("-o").arg(&program)).expect_success();
+        run(clang.arg("-g").arg(source).arg("-o").arg(&program)).expect_success();
         let _ = fs::remove_file(&trace);
         let mut start = command(&program, &["25"]);
         start.env("PCCE_TRACE", &trace).envs(ring.then_some(("PCCE_TRACE_RING", "256K")));

@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{Output, artifact, command, json_lines, repository, run, source, work_folder};
+use pcce_testsuite::{Output, artifact, command, include, json_lines, repository, run, source, work_folder};
 
 /// Builds the program with these flags.
 fn build(flags: &[&str], program: &Path) -> Output {
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let mut build = command(artifact("pcce-clang++"), &["-O2", "-std=c++17", &include]);
     build.args(flags).arg(repository().join("testsuite/traces/named.cpp"));
     run(build.arg("-o").arg(program)).expect_success()
@@ -19,7 +19,7 @@ fn traced(mode: &str, debug: &str, folder: &Path) -> (PathBuf, PathBuf) {
     let (program, trace) = (folder.join(format!("program{debug}")), folder.join(format!("trace{debug}")));
     let _ = build(&["--pcce-trace", "--pcce-trace-skip=app::compare", mode, debug], &program);
     let _ = fs::remove_file(&trace);
-    let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+    run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
     (program, trace)
 }
 
@@ -163,9 +163,9 @@ fn inlined_copies_of_lines_are_counted() {
     for mode in ["--pcce-mode=link", "--pcce-mode=lto"] {
         for level in ["-O0", "-O1"] {
             let words = ["--pcce-trace=blocks", "-g", mode, level, "copies.c", "-o", "program"];
-            let _ = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+            run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
             let _ = fs::remove_file(folder.join("trace"));
-            let _ = run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace")))
+            run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace")))
                 .expect_success();
             let pcce = |words: &[&str]| {
                 let mut pcce = command(artifact("pcce"), &["trace"]);
@@ -201,9 +201,9 @@ fn calls_between_files_are_told_once() {
     let (program, trace) = (folder.join("program"), folder.join("trace"));
     for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", "-fno-inline", mode]);
-        let _ = run(build.args(&sources).arg("-o").arg(&program)).expect_success();
+        run(build.args(&sources).arg("-o").arg(&program)).expect_success();
         let _ = fs::remove_file(&trace);
-        let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+        run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
         let files = [&*program, &*trace];
         let report = pcce(&["trace", "report", "--format", "json"], &files).expect_success().stdout;
         let mut rows: Vec<(String, u64)> = json_lines(&report)

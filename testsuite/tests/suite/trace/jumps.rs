@@ -4,7 +4,9 @@
 use std::fs;
 
 use pcce_testsuite::chain::functions;
-use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, source, work_folder};
+use pcce_testsuite::{
+    artifact, command, llvm, repository, run, run_with_input, source, work_folder, write_files,
+};
 use serde_json::Value;
 
 /// The functions of a trace's call, or of a context, without boundaries.
@@ -20,7 +22,7 @@ fn calls_behind_a_jump_have_the_contexts_of_their_tokens() {
     let programs = repository().join("testsuite/programs");
     let library = folder.join("libplain.so");
     let mut plain = command(llvm("clang"), &["-O1", "-shared", "-fPIC"]);
-    let _ = run(plain.arg(programs.join("parts/lands.c")).arg("-o").arg(&library)).expect_success();
+    run(plain.arg(programs.join("parts/lands.c")).arg("-o").arg(&library)).expect_success();
     for (mode, verify) in [("lto", false), ("module", false), ("link", false), ("lto", true), ("link", true)]
     {
         let program = folder.join(mode);
@@ -28,7 +30,7 @@ fn calls_behind_a_jump_have_the_contexts_of_their_tokens() {
         let mode = format!("--pcce-mode={mode}");
         let mut build = command(artifact("pcce-clang"), &["--pcce-trace", &mode, "-O1", "-g"]);
         build.args(verify.then_some("--pcce-verify")).arg(programs.join("landed.c")).arg(&library);
-        let _ = run(build.arg("-o").arg(&program)).expect_success();
+        run(build.arg("-o").arg(&program)).expect_success();
         let _ = fs::remove_file(&trace);
         let output = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
         let tokens: String = output
@@ -58,11 +60,11 @@ fn a_stack_that_was_left_is_not_found_among_other_activations() {
     let source = repository().join("testsuite/jumping/switches.c");
     let [object, program, trace] = ["plain.o", "program", "trace"].map(|name| folder.join(name));
     let mut plain = command(llvm("clang"), &["-O1", "-DPLAIN", "-c"]);
-    let _ = run(plain.arg(&source).arg("-o").arg(&object)).expect_success();
+    run(plain.arg(&source).arg("-o").arg(&object)).expect_success();
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-O1", "-g"]);
-    let _ = run(build.arg(&source).arg(&object).arg("-o").arg(&program)).expect_success();
+    run(build.arg(&source).arg(&object).arg("-o").arg(&program)).expect_success();
     let _ = fs::remove_file(&trace);
-    let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+    run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
     let shown = run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace)).stdout;
     let known = shown.split("`longjmp` went to an unknown place").next().expect("a part");
     assert!(known.len() < shown.len(), "{shown}");
@@ -80,12 +82,12 @@ fn functions_have_several_places_to_come_back_to() {
         let mut build =
             command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-O1", "-g", &mode]);
         let source = repository().join("testsuite/traces/twice.c");
-        let _ = run(build.arg(source).arg("-o").arg(&program)).expect_success();
+        run(build.arg(source).arg("-o").arg(&program)).expect_success();
         for stress in ["0", "3"] {
             let _ = fs::remove_file(&trace);
             let mut start = command(&program, &[]);
             start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", stress);
-            let _ = run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
+            run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
             let mut check = command(artifact("pcce"), &["trace", "check"]);
             let check = run(check.arg(&program).arg(&trace));
             assert!(check.stdout.contains(" compared, 0 chunks do not match"), "{}", check.describe());
@@ -103,18 +105,15 @@ fn calls_that_a_fault_has_prevented_are_not_told() {
     let folder = work_folder("trace_jumps_fault");
     let plain = source!("traces/faults/plain.c");
     let own = source!("traces/faults/own.c");
-    for (name, text) in [("plain.c", plain), ("own.c", own)] {
-        fs::write(folder.join(name), text).unwrap();
-    }
+    write_files(&folder, [("plain.c", plain), ("own.c", own)]);
     let mut clang = command(llvm("clang"), &["-O1", "-c", "plain.c", "-o", "plain.o"]);
-    let _ = run(clang.current_dir(&folder)).expect_success();
+    run(clang.current_dir(&folder)).expect_success();
     for mode in ["link", "module", "lto"] {
         for level in ["-O0", "-O2"] {
             let mode = format!("--pcce-mode={mode}");
             let mut clang =
                 command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-g", &mode, level]);
-            let _ =
-                run(clang.args(["own.c", "plain.o", "-o", "program"]).current_dir(&folder)).expect_success();
+            run(clang.args(["own.c", "plain.o", "-o", "program"]).current_dir(&folder)).expect_success();
             let _ = fs::remove_file(folder.join("trace"));
             let output = run(command(folder.join("program"), &[]).env("PCCE_TRACE", folder.join("trace")));
             let said = output.expect_success().stdout;

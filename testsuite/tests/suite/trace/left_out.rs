@@ -9,11 +9,11 @@ use pcce_testsuite::{artifact, command, repository, run, work_folder};
 fn traced(source: &Path, flags: &[&str], folder: &Path) -> (PathBuf, PathBuf) {
     let (program, trace) = (folder.join("program"), folder.join("trace"));
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g"]);
-    let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
     let _ = fs::remove_file(&trace);
     let mut start = command(&program, &[]);
     start.env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", folder.join("report"));
-    let _ = run(&mut start).expect_success();
+    run(&mut start).expect_success();
     (program, trace)
 }
 

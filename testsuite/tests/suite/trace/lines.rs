@@ -16,9 +16,9 @@ fn traced(
 ) -> impl Fn(&[&str]) -> String + use<> {
     let (program, trace) = (folder.join("program"), folder.join("trace"));
     let mut build = command(artifact(compiler), &["--pcce-trace=blocks", "-g", "-pthread"]);
-    let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
     let _ = fs::remove_file(&trace);
-    let _ = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+    run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
     move |words: &[&str]| {
         let mut pcce = command(artifact("pcce"), &["trace"]);
         run(pcce.args(words).arg(&program).arg(&trace)).stdout

@@ -4,16 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use pcce_testsuite::{Output, artifact, command, repository, run, run_with_input, source, work_folder};
+use pcce_testsuite::{
+    Output, artifact, command, include, repository, run, run_with_input, source, work_folder,
+};
 
 /// Builds a program that writes traces, in verify mode.
 fn built(source: &Path, flags: &[&str], folder: &Path) -> PathBuf {
     let compiler = if source.extension().is_some_and(|e| e == "cpp") { "pcce-clang++" } else { "pcce-clang" };
     let program = folder.join("program");
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let mut build =
         command(artifact(compiler), &["--pcce-trace", "--pcce-verify", "-g", "-pthread", &include]);
-    let _ = run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
+    run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
     program
 }
 

@@ -16,7 +16,7 @@ fn build(folder: &Path) -> PathBuf {
     let (source, program) = (folder.join("calls.c"), folder.join("calls"));
     fs::write(&source, CALLS).expect("room on the disk");
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-O1", "-pthread"]);
-    let _ = run(build.arg(&source).arg("-o").arg(&program)).expect_success();
+    run(build.arg(&source).arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -48,17 +48,15 @@ fn a_ring_that_is_being_written_is_read_at_once() {
     }
 }
 
-const ONCE: &str = source!("traces/once_and_often.c");
-
 /// Counts, and searches without a match, say that they are about the kept part, also in a compressed ring. A ring that
 /// has kept everything is a whole trace.
 #[test]
 fn what_a_ring_has_not_kept_is_missing_where_events_are_counted() {
     let folder = work_folder("trace_rings/counted");
     let (source, program, trace) = (folder.join("once.c"), folder.join("once"), folder.join("trace"));
-    fs::write(&source, ONCE).expect("room on the disk");
+    fs::write(&source, source!("traces/once_and_often.c")).expect("room on the disk");
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace=blocks", "--pcce-verify", "-g", "-O0"]);
-    let _ = run(build.arg(&source).arg("-o").arg(&program)).expect_success();
+    run(build.arg(&source).arg("-o").arg(&program)).expect_success();
     let packed = folder.join("trace.zst");
     let of = |words: &[&str], trace: &Path| {
         let mut pcce = command(artifact("pcce"), &["trace", words[0]]);
@@ -87,12 +85,12 @@ fn what_a_ring_has_not_kept_is_missing_where_events_are_counted() {
     for (count, whole) in [("3000000", false), ("30", true)] {
         let _ = fs::remove_file(&trace);
         let mut start = command(&program, &[count]);
-        let _ = run(start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "128K")).expect_success();
+        run(start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "128K")).expect_success();
         for trace in [&trace, &packed] {
             if trace == &packed {
                 let _ = fs::remove_file(&packed);
                 let path = folder.join("trace");
-                let _ = run(command(artifact("pcce"), &["trace", "compress"]).arg(path)).expect_success();
+                run(command(artifact("pcce"), &["trace", "compress"]).arg(path)).expect_success();
             }
             for words in counting {
                 let output = of(words, trace);
@@ -121,8 +119,7 @@ fn what_a_ring_has_not_kept_is_missing_where_events_are_counted() {
 fn no_chunk_stands_twice_in_silence() {
     let folder = work_folder("trace_rings/twice");
     let (program, trace) = (build(&folder), folder.join("trace"));
-    let _ = run(command(&program, &["10"]).env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K"))
-        .expect_success();
+    run(command(&program, &["10"]).env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K")).expect_success();
     let whole = fs::read(&trace).expect("a trace");
     let unit = UNIT as usize;
     let chunks: Vec<(usize, u32)> = (unit..whole.len())

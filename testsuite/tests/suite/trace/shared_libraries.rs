@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::{
-    artifact, command, export_events, json_lines, llvm, repository, run, source, work_folder,
+    artifact, command, export_events, include, json_lines, llvm, repository, run, source, work_folder,
+    write_files,
 };
 
 /// Calls a library that calls back, and three times a plugin through a pointer of `dlsym`, which calls back, too.
 const HOST: &str = source!("traces/images/host.c");
 const LIBRARY: &str = source!("traces/images/library.c");
-const PLUGIN: &str = source!("traces/images/plugin.c");
 
 const MODES: [&str; 3] = ["lto", "module", "link"];
 
@@ -30,7 +30,7 @@ impl Images {
         let mut build =
             command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-g", "-O1", &mode]);
         build.args(flags).args(inputs.iter().map(|name| self.path(name)));
-        let _ = run(build.arg("-o").arg(self.path(output))).expect_success();
+        run(build.arg("-o").arg(self.path(output))).expect_success();
         self.path(output)
     }
 
@@ -72,9 +72,10 @@ impl Images {
 
 fn images(name: &str) -> Images {
     let folder = work_folder(&format!("trace-libraries/{name}"));
-    for (name, text) in [("host.c", HOST), ("library.c", LIBRARY), ("plugin.c", PLUGIN)] {
-        fs::write(folder.join(name), text).expect("can be written");
-    }
+    write_files(
+        &folder,
+        [("host.c", HOST), ("library.c", LIBRARY), ("plugin.c", source!("traces/images/plugin.c"))],
+    );
     Images { folder }
 }
 
@@ -147,8 +148,7 @@ fn a_plain_program_has_traced_libraries() {
     images.libraries("lto");
     let program = images.path("host");
     let mut clang = command(llvm("clang"), &["-O1"]);
-    let _ = run(clang.args(images.link_flags()).arg(images.path("host.c")).arg("-o").arg(&program))
-        .expect_success();
+    run(clang.args(images.link_flags()).arg(images.path("host.c")).arg("-o").arg(&program)).expect_success();
     let trace = images.path("trace");
     let mut start = command(&program, &[]);
     start
@@ -179,9 +179,9 @@ fn programs_with_libraries_are_read_right() {
                 let mode = format!("--pcce-mode={mode}");
                 let fixed = ["--pcce-trace", "--pcce-verify", "-g", "-O2", "-pthread", "-rdynamic", &mode];
                 let mut build = command(artifact("pcce-clang"), &fixed);
-                let include = format!("-I{}", repository().join("runtime-lib/include").display());
+                let include = include("runtime-lib/include");
                 build.arg(include).args(sources).args(flags).arg("-o").arg(folder.join(output));
-                let _ = run(&mut build).expect_success();
+                run(&mut build).expect_success();
             };
             let folder_flags = ["-L".to_owned(), folder.display().to_string()];
             let run_path = format!("-Wl,-rpath,{}", folder.display());
@@ -201,7 +201,7 @@ fn programs_with_libraries_are_read_right() {
             let mut start = command(&program, &[]);
             start.args(["./loaded_a.so", "./loaded_b.so"]).current_dir(&folder);
             start.env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", folder.join("report"));
-            let _ = run(&mut start).expect_success();
+            run(&mut start).expect_success();
             let mut check = command(artifact("pcce"), &["trace", "check"]);
             let checked = run(check.arg(&program).arg(&trace).current_dir(&folder)).expect_success().stdout;
             assert!(
@@ -217,7 +217,7 @@ fn programs_with_libraries_are_read_right() {
 #[test]
 fn a_library_cannot_replace_what_calls_back() {
     let source = repository().join("testsuite/programs/parts/preloaded.c").display().to_string();
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     for mode in MODES {
         let to = work_folder(&format!("trace-libraries/replaces-{mode}")).join("library.so");
         let mode = format!("--pcce-mode={mode}");
@@ -238,7 +238,7 @@ fn plugins_come_one_after_the_other_to_one_place() {
         let build = |flags: &[&str], output: &str| {
             let mode = format!("--pcce-mode={mode}");
             let fixed = ["--pcce-trace", "--pcce-verify", "-g", "-O1", "-pthread", &mode, &source, "-o"];
-            let _ = run(command(artifact("pcce-clang"), &fixed).arg(folder.join(output)).args(flags))
+            run(command(artifact("pcce-clang"), &fixed).arg(folder.join(output)).args(flags))
                 .expect_success();
         };
         for (i, name) in ["a", "b", "c"].into_iter().enumerate() {
@@ -272,7 +272,7 @@ fn exceptions_go_through_all_images() {
         let compile = |number: usize, flags: &[&str], output: &str| {
             let mut build = command(compiler, &["-g", "-O1", "-pthread", &source]);
             build.args(modes.map(|modes| traced(modes[number])).iter().flatten());
-            let _ = run(build.args(flags).arg("-o").arg(folder.join(output))).expect_success();
+            run(build.args(flags).arg("-o").arg(folder.join(output))).expect_success();
         };
         compile(1, &["-shared", "-fPIC", "-DNAME=library"], "liblibrary.so");
         compile(2, &["-shared", "-fPIC", "-DNAME=plugin"], "plugin.so");

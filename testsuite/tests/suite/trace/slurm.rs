@@ -18,7 +18,7 @@ fn program(folder: &Path) -> PathBuf {
     let (source, program) = (folder.join("slow.c"), folder.join("slow"));
     fs::write(&source, SLOW).expect("a file");
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-O1", "-g"]);
-    let _ = run(build.arg(&source).arg("-o").arg(&program)).expect_success();
+    run(build.arg(&source).arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -30,7 +30,7 @@ struct Cluster {
 impl Cluster {
     fn start(name: &str) -> Self {
         let cluster = Self { folder: work_folder(name) };
-        let _ = run(cluster.script("start").arg(&cluster.folder)).expect_success();
+        run(cluster.script("start").arg(&cluster.folder)).expect_success();
         cluster
     }
 
@@ -59,12 +59,12 @@ impl Cluster {
 
     /// Kills a node, with all that runs on it.
     fn kill_node(&self, number: u32) {
-        let _ = run(self.script("kill").arg(&self.folder).arg(number.to_string())).expect_success();
+        run(self.script("kill").arg(&self.folder).arg(number.to_string())).expect_success();
     }
 
     fn start_node(&self, number: u32) {
         let mut node = command("slurmd", &["-N", &format!("node{number}")]);
-        let _ = run(node.env("SLURM_CONF", self.conf()).stdout(Stdio::null())).expect_success();
+        run(node.env("SLURM_CONF", self.conf()).stdout(Stdio::null())).expect_success();
     }
 }
 

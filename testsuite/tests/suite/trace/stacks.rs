@@ -5,16 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::chain::functions;
-use pcce_testsuite::{Output, artifact, command, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, include, repository, run, work_folder};
 
 const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
 
 fn build(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
     let program = folder.join("program");
     let testsuite = repository().join("testsuite");
-    let include = format!("-I{}", repository().join("runtime-lib/include").display());
+    let include = include("runtime-lib/include");
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", "-pthread", &include]);
-    let _ = run(build.args(flags).arg(testsuite.join(source)).arg("-o").arg(&program)).expect_success();
+    run(build.args(flags).arg(testsuite.join(source)).arg("-o").arg(&program)).expect_success();
     program
 }
 
@@ -24,7 +24,7 @@ fn traced(program: &Path, arguments: &[&str], stress: &str) -> PathBuf {
     let _ = fs::remove_file(&trace);
     let mut start = command(program, arguments);
     start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", stress);
-    let _ = run(start.env("PCCE_VERIFY_REPORT", program.with_extension("report"))).expect_success();
+    run(start.env("PCCE_VERIFY_REPORT", program.with_extension("report"))).expect_success();
     trace
 }
 

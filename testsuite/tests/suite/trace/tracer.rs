@@ -14,7 +14,7 @@ use pcce_abi::trace::{
 use pcce_testsuite::trace_words::{
     Chunk, End, Reader, build, check_plain, chunks, half, next, read, streams, streams_of, traced, word,
 };
-use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, include, llvm, repository, run, work_folder};
 
 #[test]
 fn streams_of_threads_are_whole() {
@@ -322,16 +322,16 @@ fn libraries_that_come_to_the_place_of_others_are_told_apart() {
     let source = repository().join("testsuite/tracer/reload.c");
     let mut clang = command(llvm("clang"), &["-O2", "-Wl,--export-dynamic-symbol=__pcce_*", "-o"]);
     let archives = ["libpcce_trace.a", "libpcce_rt.a"].map(artifact);
-    let _ = run(clang.arg(&program).arg(source).args(archives)).expect_success();
+    run(clang.arg(&program).arg(source).args(archives)).expect_success();
     let library = |name: &str| {
         let source = work.join(format!("{name}.c"));
         let text = format!("#include \"emitted.h\"\nENTERED(entered);\nconst char name[] = \"{name}\";\n");
         fs::write(&source, text).expect("room");
         let library = work.join(format!("{name}.so"));
-        let include = format!("-I{}", repository().join("testsuite/tracer").display());
+        let include = include("testsuite/tracer");
         let mut clang = command(llvm("clang"), &["-shared", "-fPIC", "-Wl,--build-id", &include, "-o"]);
         clang.arg(&library).arg(source).arg(artifact("pcce_trace_module.o"));
-        let _ = run(clang.arg("-L").arg(&folder).arg("-lpcce_trace")).expect_success();
+        run(clang.arg("-L").arg(&folder).arg("-lpcce_trace")).expect_success();
         library
     };
     let libraries = ["one", "two"].map(library);
