@@ -8,7 +8,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <ucontext.h>
+
+#include "../src/machine/stepping.h"
 
 #define NOINLINE __attribute__((noinline))
 #define BARRIER __asm__ volatile("" ::: "memory")
@@ -20,14 +21,13 @@ static unsigned long from, length;
 static void step(int signal, siginfo_t *info, void *interrupted) {
   (void)signal;
   (void)info;
-  greg_t *registers = ((ucontext_t *)interrupted)->uc_mcontext.gregs;
   if (!on)
-    registers[REG_EFL] &= ~0x100;
-  unsigned long at = (unsigned long)registers[REG_RIP];
+    STOP_STEPPING(interrupted);
+  unsigned long at = (unsigned long)INSTRUCTION(interrupted);
   char token[2048];
   if (!on || !chain || at - from >= length)
     return;
-  pcce_token_at(token, sizeof token, (void *)registers[REG_RIP], (void *)registers[REG_RSP]);
+  pcce_token_at(token, sizeof token, INSTRUCTION(interrupted), STACK_POINTER(interrupted));
   printf("%s %s\n", chain, token);
 }
 
@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
   if (way == 'p')
     length = (unsigned long)odd - from;
   on = 1;
-  __asm__ volatile("sub $128,%%rsp; pushfq; orl $0x100,(%%rsp); popfq; add $128,%%rsp" ::: "memory", "cc");
+  STEP_ON;
   int result = way == 'h' ? hoisted_both(argc) : way == 'a' ? assembly_both(argc) : odd(3);
   on = 0;
   BARRIER;

@@ -22,7 +22,7 @@
 //# Chain ucontext-main: leaf < resume_context < main
 //# Shapes
 #include "show.h"
-#include "parts/switch.h"
+#include "../src/machine/switch.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

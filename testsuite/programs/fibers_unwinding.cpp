@@ -7,7 +7,7 @@
 //# Chain key: leaf < key_end < <thread> < run < main
 //# Chain exiting: leaf < Guard::~Guard < throwing < exits < <thread> < run < main
 #include "show.h"
-#include "parts/switch.h"
+#include "../src/machine/switch.h"
 #include <pthread.h>
 #include <stdexcept>
 

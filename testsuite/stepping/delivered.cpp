@@ -8,15 +8,15 @@
 #include <pthread.h>
 #include <stdexcept>
 #include <string>
-#include <ucontext.h>
+
+#include "../src/machine/stepping.h"
 
 static volatile int active;
 static std::string points;
 
 static void trap(int, siginfo_t *, void *context) {
-  greg_t *registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
   char point[2048], own[2048], line[4200];
-  size_t length = pcce_token_at(point, sizeof point, (void *)registers[REG_RIP], (void *)registers[REG_RSP]);
+  size_t length = pcce_token_at(point, sizeof point, INSTRUCTION(context), STACK_POINTER(context));
   if (length == 0 || length >= sizeof point) __builtin_abort();
   length = pcce_token(own, sizeof own);
   if (length == 0 || length >= sizeof own) __builtin_abort();
@@ -64,16 +64,13 @@ __attribute__((noinline)) static void lands() {
   if (sigsetjmp(other_place, 1) == 0) fall(3, true);
 }
 
-#define TRAPS(change) \
-  __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; " change ", (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc")
-
 static void *steps(void *) {
   once();
   lands();
-  TRAPS("orq $0x100");
+  STEP_ON;
   once();
   lands();
-  TRAPS("andq $~0x100");
+  STEP_OFF;
   return nullptr;
 }
 

@@ -14,8 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 #include <unistd.h>
+
+#include "../src/machine/stepping.h"
 
 #define NOINLINE __attribute__((noinline))
 #define KEEP __asm__ volatile("" ::: "memory")
@@ -32,24 +33,22 @@ static sigjmp_buf step_lost;
 static void step_fault(int signal) { siglongjmp(step_lost, signal); }
 
 static void step_trap(int signal, siginfo_t *info, void *context) {
-  ucontext_t *interrupted = (ucontext_t *)context;
-  greg_t *registers = interrupted->uc_mcontext.gregs;
   (void)signal;
   (void)info;
   if (++step_count % step_every != 0) return;
   if (step_count / step_every > STEPS || step_length + 8192 > ROOM) {
-    registers[REG_EFL] &= ~0x100;
+    STOP_STEPPING(context);
     return;
   }
   void *addresses[128];
   volatile int found = 1;
-  if (sigsetjmp(step_lost, 1) == 0) found = backtrace(addresses, 128); else addresses[0] = (void *)registers[REG_RIP];
+  if (sigsetjmp(step_lost, 1) == 0) found = backtrace(addresses, 128); else addresses[0] = INSTRUCTION(context);
   int n = found, i = 0;
   // This function's own calls may have gone through the routine that is interrupted.
   while (n > 1 && i < n && addresses[i] != __builtin_return_address(0)) i++;
-  while (i < n && addresses[i] != (void *)registers[REG_RIP]) i++;
+  while (i < n && addresses[i] != INSTRUCTION(context)) i++;
   char token[2048];
-  size_t length = pcce_token_at(token, sizeof token, (void *)registers[REG_RIP], (void *)registers[REG_RSP]);
+  size_t length = pcce_token_at(token, sizeof token, INSTRUCTION(context), STACK_POINTER(context));
   if (length == 0 || length >= sizeof token) abort();
   char *at = step_text + step_length;
   at += sprintf(at, "%s", token);
@@ -77,11 +76,6 @@ static void step_begin(void) {
   sigaction(SIGTRAP, &action, NULL);
   signal(SIGSEGV, step_fault);
 }
-
-#define STEP(change) \
-  __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; " change ", (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc")
-#define STEP_ON STEP("orq $0x100")
-#define STEP_OFF STEP("andq $~0x100")
 
 static void step_end(void) {
   fwrite(step_text, 1, step_length, stdout);

@@ -1,6 +1,6 @@
 // Stacks that the program switches to, in several ways: `on_main` is called on the thread's own stack, and `on_fiber`
 // on another one. See testsuite/tests/suite/trace/stacks.rs.
-#include "../programs/parts/switch.h"
+#include "../src/machine/switch.h"
 #include <pcce.h>
 #include <pthread.h>
 #include <signal.h>

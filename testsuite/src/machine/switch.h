@@ -1,0 +1,4 @@
+// A switch of stacks, as fiber libraries have it, for the machine that the tests run on.
+#ifdef __x86_64__
+#include "x86_64/switch.h"
+#endif
