@@ -58,9 +58,6 @@ fn whole(name: &str) -> &str {
 }
 
 /// The source frames of addresses, innermost first, by LLVM's symboliser. Addresses in push thunks have none.
-///
-/// # Panics
-/// If the symboliser fails.
 pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<Frame>> {
     let mut found = HashMap::new();
     for (address, symbols) in symbols(program, addresses) {
@@ -90,9 +87,6 @@ pub fn symbolise(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, Vec<
 }
 
 /// The functions of addresses by the symbol table alone, without debug information.
-///
-/// # Panics
-/// If the symboliser fails.
 pub fn symbol_names(program: &Path, addresses: &BTreeSet<u64>) -> HashMap<u64, String> {
     let name = |symbols: Vec<Value>| {
         symbols.last()?["FunctionName"].as_str().map(|name| match name {
@@ -130,9 +124,6 @@ fn without_suffix(name: &str) -> &str {
 
 /// The functions of a context in the form of `pcce … --format json`, with boundaries in brackets. Neighbours that are
 /// not instrumented become one: the number and the names of libc's internal functions differ.
-///
-/// # Panics
-/// If it is none.
 pub fn functions(trace: &Value) -> Vec<String> {
     let name = |frame: &Value| match frame["kind"].as_str() {
         Some("call") => frame["function"].as_str().expect("a name").to_owned(),
@@ -145,9 +136,6 @@ pub fn functions(trace: &Value) -> Vec<String> {
 }
 
 /// The chain of a line of `pcce decode --format json`.
-///
-/// # Panics
-/// If it is none.
 pub fn decoded(line: &str) -> Vec<Frame> {
     let value: Value = serde_json::from_str(line).expect("JSON");
     let mut frames = Vec::new();

@@ -256,9 +256,6 @@ impl Program {
     }
 
     /// The expected line numbers.
-    ///
-    /// # Panics
-    /// If a label does not exist.
     pub fn lines(&self) -> Vec<(String, Vec<u64>)> {
         let number = |label: &str| *self.labels.get(label).unwrap_or_else(|| panic!("no label //@{label}"));
         self.all("Lines").map(|d| (d.name.clone(), d.value.split(" < ").map(number).collect())).collect()

@@ -28,9 +28,6 @@ pub fn names(list: &[String]) -> Vec<String> {
 }
 
 /// Writes `summary.json` into a folder, and prints it.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn summarise(folder: &Path, summary: &serde_json::Value) -> Result<()> {
     let text = serde_json::to_string_pretty(summary)?;
     fs::create_dir_all(folder)?;
@@ -45,8 +42,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// # Panics
-    /// Never: the template is correct.
     pub fn new(count: usize, things: &str) -> Progress {
         let bar = ProgressBar::new(count as u64);
         let template = format!("{{bar:30}} {{pos}}/{{len}} {things}, {{elapsed}} ({{eta}} left): {{msg}}");

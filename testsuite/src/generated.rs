@@ -44,7 +44,6 @@ pub enum Builds {
 /// The result for a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All builds agree.
     Same {
         /// Contexts that verify mode compared at function entries.
         compared: u64,
@@ -96,7 +95,6 @@ impl Builds {
     }
 }
 
-/// A program to build.
 struct Sources {
     files: Vec<PathBuf>,
     /// A file that is compiled without the pass in each build.

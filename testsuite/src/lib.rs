@@ -63,9 +63,6 @@ pub fn include(folder: &str) -> String {
 }
 
 /// The commit that is checked out.
-///
-/// # Errors
-/// If git cannot tell.
 pub fn revision() -> anyhow::Result<String> {
     let mut git = Command::new("git");
     let output = git.args(["rev-parse", "--short=9", "HEAD"]).current_dir(repository()).output()?;
@@ -82,9 +79,6 @@ pub fn target() -> PathBuf {
 }
 
 /// Installs what `make build` made.
-///
-/// # Panics
-/// If that fails.
 pub fn install(prefix: &Path) {
     let mut install = Command::new(repository().join("scripts/install"));
     install.env("PREFIX", prefix).env("CARGO_TARGET_DIR", target()).env("LLVM", LLVM).env_remove("DESTDIR");
@@ -105,9 +99,6 @@ pub fn artifact(name: &str) -> PathBuf {
 pub const LLVM: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
 
 /// The major version of rustc's own LLVM.
-///
-/// # Panics
-/// If there is no rustc, or it does not tell.
 pub fn llvm_of_rustc() -> u32 {
     let version = run(&mut command("rustc", &["-vV"])).expect_success().stdout;
     let llvm = version.lines().find_map(|line| line.strip_prefix("LLVM version: "));
@@ -115,17 +106,11 @@ pub fn llvm_of_rustc() -> u32 {
 }
 
 /// A tool of that LLVM, by its name without version.
-///
-/// # Panics
-/// If it is not installed.
 pub fn llvm(name: &str) -> PathBuf {
     llvm_of(LLVM, name)
 }
 
 /// A tool of any LLVM, by its name without version.
-///
-/// # Panics
-/// If it is not installed.
 pub fn llvm_of(version: &str, name: &str) -> PathBuf {
     let path = Path::new("/usr/lib").join(format!("llvm-{version}/bin")).join(name);
     assert!(path.exists(), "{} is missing; run `scripts/setup test {version}` first", path.display());
@@ -133,9 +118,6 @@ pub fn llvm_of(version: &str, name: &str) -> PathBuf {
 }
 
 /// An empty folder for a test of this name.
-///
-/// # Panics
-/// If it cannot be made.
 pub fn work_folder(name: &str) -> PathBuf {
     let folder = target().join("testsuite").join(name);
     let _ = fs::remove_dir_all(&folder);
@@ -144,9 +126,6 @@ pub fn work_folder(name: &str) -> PathBuf {
 }
 
 /// Writes files into a folder, each given by its name and its text.
-///
-/// # Panics
-/// If one cannot be written.
 pub fn write_files(folder: &Path, files: impl IntoIterator<Item = (impl AsRef<Path>, impl AsRef<[u8]>)>) {
     for (name, text) in files {
         let path = folder.join(name);
@@ -204,9 +183,6 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Output {
 ///
 /// # Errors
 /// If it is not over within the time: what the command is, and what it wrote to standard error.
-///
-/// # Panics
-/// If the command cannot be started.
 pub fn run_within(command: &mut Command, input: &str, time: Duration) -> Result<Output, String> {
     let line = std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -236,18 +212,12 @@ pub fn run_within(command: &mut Command, input: &str, time: Duration) -> Result<
 }
 
 /// The files of a folder.
-///
-/// # Errors
-/// If it cannot be read, naming it.
 pub fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
 /// A declaration in TOML, and its name, which is that of its file.
-///
-/// # Errors
-/// If it cannot be read, naming it.
 pub fn declaration<T: serde::de::DeserializeOwned>(path: &Path) -> anyhow::Result<(String, T)> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let declared = toml::from_str(&text).with_context(|| path.display().to_string())?;
@@ -261,9 +231,6 @@ pub fn export_events(program: &Path, trace: &Path) -> Output {
 }
 
 /// The documents of a text with one per line.
-///
-/// # Panics
-/// If one is no JSON.
 pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a document")).collect()
 }
@@ -307,9 +274,6 @@ fn wait(child: &mut Child, time: Duration) -> Option<i32> {
 
 /// Runs a program of a folder, and returns its output with folded contexts. The dictionaries of its libraries are in
 /// the folder, and its report of verify mode is `report` there.
-///
-/// # Panics
-/// If one of the two fails.
 pub fn folded_with_libraries(folder: &Path, program: &str) -> String {
     let mut process = command(folder.join(program), &[]);
     let process = process.current_dir(folder).env("LD_LIBRARY_PATH", folder);
@@ -319,9 +283,6 @@ pub fn folded_with_libraries(folder: &Path, program: &str) -> String {
 
 /// Decodes the tokens of a text, and folds their contexts. `images` are the program and its libraries in a folder, with
 /// options of `pcce filter`.
-///
-/// # Panics
-/// If `pcce` fails.
 pub fn folded(folder: &Path, images: &[&str], text: &str) -> String {
     let mut filter = command(artifact("pcce"), &["filter", "--format", "folded"]);
     run_with_input(filter.args(images).current_dir(folder), text).expect_success().stdout

@@ -88,9 +88,6 @@ impl Package {
     }
 
     /// The packages of these names and those that they need; all packages without names.
-    ///
-    /// # Errors
-    /// If there is none of a name, or a declaration cannot be read.
     pub fn named(names: &[String]) -> Result<Vec<Package>> {
         let all = Self::all()?;
         let mut wanted: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -158,9 +155,6 @@ pub struct Packages {
 
 impl Packages {
     /// Uses the folder `root`, with the wrapper in the folder `tools`.
-    ///
-    /// # Errors
-    /// If `root` cannot be written.
     pub fn new(root: PathBuf, tools: PathBuf) -> Result<Packages> {
         let workshop = Workshop::new(root.clone())?;
         let store = Store::new(root.join("results"));
@@ -197,9 +191,6 @@ impl Packages {
 
     /// A fingerprint of everything that the outcome depends on. `needs` are the fingerprints of the packages that it
     /// needs.
-    ///
-    /// # Errors
-    /// If a tool cannot be read.
     pub fn fingerprint(&self, package: &Package, build: Build, needs: &[String]) -> Result<String> {
         let variant = self.variant(package, build, Path::new("report"));
         let own = [&package.package, &package.build, &package.test].map(String::clone);

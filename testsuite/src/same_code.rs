@@ -207,9 +207,6 @@ impl Compilation {
 
 /// The sets that the `module`th module of a program is compared with: `sets` of them, so that a few modules meet all
 /// sets.
-///
-/// # Errors
-/// If there are not that many sets.
 pub fn sets_of(module: usize, sets: usize) -> Result<impl Iterator<Item = &'static str>> {
     if sets > FLAGS.len() {
         bail!("there are {} sets of flags", FLAGS.len());

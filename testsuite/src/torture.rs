@@ -60,9 +60,6 @@ pub struct Outcome {
 }
 
 /// Makes a core file of a running process, with gdb.
-///
-/// # Errors
-/// If gdb fails.
 pub fn core_of(process: u32, core: &Path) -> Result<()> {
     let save = format!("generate-core-file {}", core.display());
     let output = Command::new("gdb")
@@ -76,9 +73,6 @@ pub fn core_of(process: u32, core: &Path) -> Result<()> {
 
 /// Compares the threads of a core file in `pcce core` and in gdb. Returns how many threads agree, and descriptions of
 /// the others.
-///
-/// # Errors
-/// If a tool fails.
 pub fn compare_core(program: &Path, core: &Path, folder: &Path) -> Result<(usize, Vec<String>)> {
     let gdb = backtraces(program, &[core.to_owned()], folder)?.pop().context("a backtrace")?;
     let mut pcce = command(artifact("pcce"), &["core", "--format", "json"]);
@@ -121,9 +115,6 @@ pub fn compare_core(program: &Path, core: &Path, folder: &Path) -> Result<(usize
 
 /// Core files of `xz` with four threads at random times: all threads are compared with gdb's backtraces. Returns how
 /// many threads agree, and descriptions of the others.
-///
-/// # Errors
-/// If it cannot be built, or a tool fails.
 pub fn threads(cores: usize, seed: u64, mut progress: impl FnMut(usize)) -> Result<(usize, Vec<String>)> {
     let victim = Victim::build("xz", "lto")?;
     let folder = victim.run_folder()?;

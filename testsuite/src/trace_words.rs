@@ -265,7 +265,6 @@ impl Reader {
         Ok(cache[place])
     }
 
-    /// A mark's value.
     pub fn mark(&mut self) -> Result<u64, End> {
         Ok(self.special(Special::Mark)?.1[0])
     }

@@ -71,9 +71,6 @@ impl Built {
 
 impl Workshop {
     /// Builds below the folder `root`.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn new(root: PathBuf) -> Result<Workshop> {
         let workshop = Workshop { root };
         for name in ["cc", "c++"] {
@@ -88,9 +85,6 @@ impl Workshop {
     }
 
     /// The folder with the variant's compilers, `cc` and `c++`: scripts, which those in `bin/` call.
-    ///
-    /// # Errors
-    /// If they cannot be written.
     pub fn compilers(&self, variant: &Variant, verify: bool) -> Result<PathBuf> {
         let name = if verify { variant.folder_name() + "-verify" } else { variant.folder_name() };
         let folder = self.root.join("compilers").join(name);
@@ -111,9 +105,6 @@ impl Workshop {
     }
 
     /// Changes when the compiler or its flags change.
-    ///
-    /// # Errors
-    /// If a tool cannot be read.
     pub fn compiler_fingerprint(&self, variant: &Variant) -> Result<String> {
         let mut parts = vec![variant.flags.clone(), format!("{:?}", variant.environment)];
         parts.extend((!variant.through.is_empty()).then(|| variant.through.clone()));
@@ -133,9 +124,6 @@ impl Workshop {
     }
 
     /// The file for the profile of a program that is built as `name` says.
-    ///
-    /// # Errors
-    /// If its folder cannot be made.
     pub fn profile(&self, program: &str, name: &str) -> Result<PathBuf> {
         let folder = self.root.join("profiles").join(program);
         fs::create_dir_all(&folder)?;
@@ -143,9 +131,6 @@ impl Workshop {
     }
 
     /// The prepared sources of a program, configured with the compilers of `variant`.
-    ///
-    /// # Errors
-    /// If apt does not have them, or they cannot be prepared.
     pub fn sources(&self, program: &Program, variant: &Variant) -> Result<PathBuf> {
         let folder = self.root.join("sources").join(&program.name).join(variant.folder_name());
         let stamp = folder.with_extension("prepared");
@@ -260,9 +245,6 @@ impl Workshop {
     }
 
     /// Compiles a C source file in the variant.
-    ///
-    /// # Errors
-    /// If it does not compile.
     pub fn compile(&self, variant: &Variant, source: &Path, object: &Path) -> Result<()> {
         let compiler = self.compilers(variant, false)?.join("cc");
         let output = Command::new(compiler).arg("-c").arg(source).arg("-o").arg(object).output();
@@ -271,9 +253,6 @@ impl Workshop {
     }
 
     /// Builds a program of one C++ source file in the variant.
-    ///
-    /// # Errors
-    /// If it does not compile or link.
     pub fn link(&self, variant: &Variant, source: &Path, executable: &Path) -> Result<()> {
         let compiler = self.compilers(variant, false)?.join("c++");
         let output = Command::new(compiler).arg(source).arg("-o").arg(executable).output();
@@ -306,9 +285,6 @@ impl Workshop {
 }
 
 /// Unpacks sources into a folder.
-///
-/// # Errors
-/// The message of `tar`.
 pub fn unpack(sources: &Path, folder: &Path) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--strip-components=1", "-xf"]).arg(sources).current_dir(folder);
@@ -316,9 +292,6 @@ pub fn unpack(sources: &Path, folder: &Path) -> Result<()> {
 }
 
 /// The upstream tarball of a Debian source package.
-///
-/// # Errors
-/// If apt does not have it.
 pub fn tarball(package: &str) -> Result<PathBuf> {
     let fetch = repository().join("scripts/fetch-source");
     let fetched = Command::new(fetch).arg(package).arg(target().join("sources")).output();

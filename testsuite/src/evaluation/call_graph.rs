@@ -50,9 +50,6 @@ pub struct Graph {
 }
 
 /// Reads the dictionaries of an executable and its libraries, with the variant's own tools.
-///
-/// # Errors
-/// If there is none in one of them, or it is not understood.
 pub fn read<'a>(variant: &Variant, images: impl Iterator<Item = &'a Path>) -> Result<Graph> {
     let mut graph = Graph::default();
     for image in images {

@@ -40,17 +40,11 @@ impl Counts {
 }
 
 /// Runs the commands with the program under callgrind.
-///
-/// # Errors
-/// If they fail, or what valgrind writes cannot be read.
 pub fn count(runner: &Runner, commands: &str) -> Result<Counts> {
     classify(runner.executable, &profile(runner, commands)?)
 }
 
 /// Runs the commands with the program under callgrind, for its counts of instructions.
-///
-/// # Errors
-/// If they fail, or what valgrind writes cannot be read.
 pub fn profile(runner: &Runner, commands: &str) -> Result<Profile> {
     let folder = runner.scratch.with_extension("callgrind");
     let _ = fs::remove_dir_all(&folder);

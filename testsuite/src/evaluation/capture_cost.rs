@@ -153,9 +153,6 @@ impl Captures {
     }
 
     /// The capture curves of a program: by rate of function entries, then for allocations.
-    ///
-    /// # Errors
-    /// If a build or a run fails.
     pub fn curves(
         &self,
         evaluated: &Evaluated,
@@ -251,9 +248,6 @@ impl Captures {
     }
 
     /// The cost of one capture by the depth of the stack.
-    ///
-    /// # Errors
-    /// If the program does not build or run.
     pub fn by_depth(&self, workshop: &super::build::Workshop, store: &Store) -> Result<Vec<DepthCost>> {
         let mut costs = Vec::new();
         for way in self.ways.iter().filter(|w| w.name != NOTHING && w.name != TARGETED) {

@@ -30,9 +30,6 @@ const COLORS: [RGBColor; 6] = [
 ];
 
 /// Draws all charts for which there are figures into `folder`.
-///
-/// # Errors
-/// If a file cannot be written.
 pub fn draw(report: &Report, folder: &Path) -> Result<Vec<Chart>> {
     fs::create_dir_all(folder)?;
     let mut charts = Vec::new();

@@ -35,7 +35,6 @@ pub struct Entry {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Data {
-    /// Programs, and their variants.
     pub programs: BTreeMap<String, BTreeMap<String, Entry>>,
     /// The comparison of ways to capture.
     pub captures: CaptureResults,
@@ -52,10 +51,6 @@ impl Data {
         repository().join("docs/evaluation.md")
     }
 
-    /// Reads it.
-    ///
-    /// # Errors
-    /// If there is no such file, or it is none of these.
     pub fn read(path: &Path) -> Result<Self> {
         let text = fs::read(path).with_context(|| path.display().to_string())?;
         serde_json::from_slice(&text).with_context(|| path.display().to_string())
@@ -99,9 +94,6 @@ impl Data {
     }
 
     /// The text of the file: a line for each variant of a program, so that a change of one is a change of one line.
-    ///
-    /// # Errors
-    /// None that depends on what is in it.
     pub fn json(&self) -> Result<String> {
         let mut out = "{\n\"programs\": {".to_owned();
         for (i, (program, variants)) in self.programs.iter().enumerate() {
@@ -120,9 +112,6 @@ impl Data {
     }
 
     /// Everything, as a report.
-    ///
-    /// # Errors
-    /// If the declarations cannot be read.
     pub fn report(&self) -> Result<Report> {
         let mut variants = Vec::new();
         for name in Variant::all_names()? {

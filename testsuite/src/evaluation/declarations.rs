@@ -34,9 +34,6 @@ pub enum Sources {
 
 impl Sources {
     /// A fingerprint of the sources.
-    ///
-    /// # Errors
-    /// If the file cannot be read.
     pub fn fingerprint(&self) -> Result<String> {
         match self {
             Self::Package(name) => Ok(name.clone()),
@@ -141,9 +138,6 @@ pub struct Workload {
 
 impl Program {
     /// All programs, by name.
-    ///
-    /// # Errors
-    /// If a declaration cannot be read, naming it.
     pub fn all() -> Result<Vec<Program>> {
         let folder = declarations().join("programs");
         let mut programs = Vec::new();
@@ -155,9 +149,6 @@ impl Program {
     }
 
     /// The program of this name, or of a declaration whose path ends with `.toml`.
-    ///
-    /// # Errors
-    /// If there is none, or its declaration cannot be read.
     pub fn named(name: &str) -> Result<Program> {
         if name.ends_with(".toml") {
             let program = Self::read(Path::new(name))?;
@@ -193,9 +184,6 @@ impl Program {
     }
 
     /// A fingerprint of a workload: its commands, the scripts that they name, the inputs.
-    ///
-    /// # Errors
-    /// If a script cannot be read.
     pub fn workload_fingerprint(&self, commands: &str) -> Result<String> {
         let mut parts = vec![commands.as_bytes().to_vec(), super::inputs::version().into_bytes()];
         for entry in fs::read_dir(workloads())? {
@@ -269,9 +257,6 @@ pub struct Variant {
 impl Variant {
     /// The variant of this name, built with the tools in `tools`. `NAME@FOLDER` takes them from there, so that two
     /// builds of the tools can be compared.
-    ///
-    /// # Errors
-    /// If there is none, or the declarations cannot be read.
     pub fn named(given: &str, tools: &Path) -> Result<Variant> {
         let Variants { common, mut variants, .. } = Variants::read()?;
         let (name, folder) = match given.split_once('@') {
@@ -296,18 +281,12 @@ impl Variant {
     }
 
     /// The names of the variants that are compared with a baseline.
-    ///
-    /// # Errors
-    /// If the declarations cannot be read.
     pub fn all_names() -> Result<Vec<String>> {
         let all = Variants::read()?.variants;
         Ok(all.into_iter().filter(|(_, v)| v.baseline.is_some()).map(|(name, _)| name).collect())
     }
 
     /// The ways to capture a context.
-    ///
-    /// # Errors
-    /// If the declarations cannot be read.
     pub fn captures(tools: &Path) -> Result<Vec<Variant>> {
         let Variants { common, captures, .. } = Variants::read()?;
         let complete = |(name, mut variant): (String, Variant)| {

@@ -16,7 +16,6 @@ use super::workload::Shell;
 use crate::repository;
 
 pub const PROGRAM: &str = "lua";
-/// Contexts in the stream.
 const TOKENS: usize = 1_000_000;
 const REPEATS: usize = 5;
 
@@ -32,9 +31,6 @@ pub struct DecodeRate {
 }
 
 /// Measures it with the contexts that a variant of [`PROGRAM`] takes at its allocations.
-///
-/// # Errors
-/// If a build or a run fails.
 pub fn rate(evaluated: &Evaluated, variant: &Variant) -> Result<DecodeRate> {
     let header = repository().join("testsuite/demo/allocations.h");
     let mut variant = variant.clone();

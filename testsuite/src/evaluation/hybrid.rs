@@ -31,7 +31,6 @@ pub struct Work {
     pub additions: u64,
     /// Calls that test the id, and add something if it is not 0.
     pub tests: u64,
-    /// Calls that push.
     pub pushes: u64,
 }
 
@@ -85,9 +84,6 @@ struct Call {
 }
 
 /// Computes it from a build and its profile.
-///
-/// # Errors
-/// If it has no dictionary or unwind tables, or they are not understood.
 pub fn look(variant: &Variant, executable: &Path, profile: &Profile) -> Result<Hybrid> {
     let (functions, calls, executed_updates) = read(variant, executable, profile)?;
     let result = Hybrid { executed_updates, ..compare(&functions, &calls) };

@@ -32,9 +32,6 @@ pub fn version() -> String {
 }
 
 /// The folder with the inputs, generated if it is not there or was made by another version of this code.
-///
-/// # Errors
-/// If it cannot be written, or `tar` fails.
 pub fn folder(root: &Path) -> Result<PathBuf> {
     // Tests run as threads of one process.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -87,10 +87,6 @@ impl Evaluated<'_> {
         Runner { records: variant.records, through: &variant.through, ..self.runner(built) }
     }
 
-    /// Builds the variant.
-    ///
-    /// # Errors
-    /// If it does not build.
     pub fn build(&self, variant: &Variant, verify: bool) -> Result<Built> {
         if !variant.trained {
             return self.build_with(variant, verify, "");
@@ -123,9 +119,6 @@ impl Evaluated<'_> {
     }
 
     /// Builds the variant, whose flags name files with this fingerprint.
-    ///
-    /// # Errors
-    /// If it does not build.
     pub fn build_with(&self, variant: &Variant, verify: bool, files: &str) -> Result<Built> {
         let depends = fingerprint([
             self.workshop.compiler_fingerprint(variant)?.as_str(),
@@ -147,9 +140,6 @@ impl Evaluated<'_> {
     }
 
     /// Checks that both builds print the same.
-    ///
-    /// # Errors
-    /// If they do not, or fail.
     pub fn compare_outputs(
         &self,
         baseline: (&Variant, &Built),
@@ -182,9 +172,6 @@ impl Evaluated<'_> {
 
     /// Runs the builds one after the other, `pairs` times, beginning with another one each time. The first is the
     /// baseline of the others. Builds that have so many pairs already are not run again.
-    ///
-    /// # Errors
-    /// If a run fails.
     pub fn times(
         &self,
         baseline: (&Variant, &Built),
@@ -236,9 +223,6 @@ impl Evaluated<'_> {
     }
 
     /// Counts instructions, calls, updates and pushes.
-    ///
-    /// # Errors
-    /// If valgrind fails.
     pub fn callgrind(&self, variant: &Variant, built: &Built) -> Result<Counts> {
         let commands = &self.program.workload.small;
         let depends = fingerprint([
@@ -251,9 +235,6 @@ impl Evaluated<'_> {
     }
 
     /// Counts calls, and computes the possible effect of stack offsets.
-    ///
-    /// # Errors
-    /// If valgrind fails, or the build has no dictionary.
     pub fn hybrid(&self, variant: &Variant, built: &Built) -> Result<Hybrid> {
         let commands = &self.program.workload.small;
         let encoding = super::store::fingerprint_file(&std::env::current_exe()?)?;
@@ -267,9 +248,6 @@ impl Evaluated<'_> {
     }
 
     /// Reads the call graph of a build from its dictionary.
-    ///
-    /// # Errors
-    /// If it has none.
     pub fn graph(&self, variant: &Variant, built: &Built) -> Result<Graph> {
         let depends = fingerprint([built.fingerprint.as_str(), include_str!("call_graph.rs")]);
         let run = || call_graph::read(variant, built.images());

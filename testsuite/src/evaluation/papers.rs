@@ -50,10 +50,6 @@ pub struct Dacce {
 }
 
 impl Papers {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn read() -> Result<Papers> {
         let path = declarations().join("papers.toml");
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;

@@ -83,9 +83,6 @@ pub struct Parts {
 }
 
 /// The streams of a trace, in any order: their levels, how many events they have, and a hash of these.
-///
-/// # Errors
-/// If the trace or the program's tables cannot be read.
 pub fn streams(program: &Path, trace: &Path) -> Result<Vec<(u32, u64, u64)>> {
     let mut found = Vec::new();
     read(program, trace, |level, events| {
@@ -267,9 +264,6 @@ impl Functions {
 }
 
 /// Writes the script that stands in front of programs, and builds the clock that stands still.
-///
-/// # Errors
-/// If one of them cannot be made.
 pub fn prepare(script: &Path, clock: &Path) -> Result<()> {
     let source = declarations().join("parts/clock.c");
     let built = command(llvm("clang"), &["-O1", "-shared", "-fPIC", "-o"]).arg(clock).arg(source).output();

@@ -23,9 +23,6 @@ pub fn fingerprint<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>) -> String
 }
 
 /// The fingerprint of a file.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn fingerprint_file(path: &Path) -> Result<String> {
     Ok(fingerprint([fs::read(path).with_context(|| path.display().to_string())?]))
 }
@@ -64,9 +61,6 @@ impl Store {
     }
 
     /// Stores what the step found.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn put<T: Serialize>(
         &self,
         program: &str,

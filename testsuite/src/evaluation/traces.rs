@@ -35,9 +35,6 @@ pub fn is_read(variant: &Variant) -> bool {
 }
 
 /// The files in a folder, and in those in it.
-///
-/// # Errors
-/// If one cannot be read.
 pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -52,9 +49,6 @@ pub fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The size of traces.
-///
-/// # Errors
-/// If there is none.
 pub fn size(traces: &[PathBuf]) -> Result<Recorded> {
     ensure!(!traces.is_empty(), "no trace was recorded");
     let mut recorded = Recorded::default();

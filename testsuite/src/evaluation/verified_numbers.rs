@@ -39,9 +39,6 @@ pub struct Numbers {
 
 impl Numbers {
     /// Makes room for them beside `scratch`.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn new(scratch: &Path) -> Result<Self> {
         let folder = scratch.with_extension("contexts");
         let numbers = scratch.with_extension("numbers");

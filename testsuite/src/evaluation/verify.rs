@@ -32,7 +32,6 @@ pub struct Depths {
     pub frames: Histogram,
 }
 
-/// The counts by depth.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Histogram(pub BTreeMap<u64, u64>);
 

@@ -96,9 +96,6 @@ impl Runner<'_> {
     }
 
     /// Runs the commands and returns a summary of their output.
-    ///
-    /// # Errors
-    /// If they fail, or print nothing.
     pub fn printed(&self, commands: &str) -> Result<Printed> {
         let (_, output) = self.run(commands)?;
         let mut file = File::open(&output)?;

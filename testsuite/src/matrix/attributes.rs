@@ -32,9 +32,6 @@ struct Attributes {
 }
 
 /// All attributes of the table.
-///
-/// # Panics
-/// If it cannot be read.
 pub fn attributes() -> Vec<Attribute> {
     read::<Attributes>("attributes.toml").attribute
 }

@@ -120,7 +120,6 @@ impl Mode {
 pub enum Program {
     /// `matrix/calls.c`, of two modules.
     Calls,
-    /// `matrix/objects.cpp`.
     Objects,
     /// A function for each of these attributes, in one module, and their callers in another one.
     Attributes(Vec<Attribute>),
@@ -173,7 +172,6 @@ impl fmt::Display for Program {
 #[derive(Clone, Debug)]
 pub struct Case {
     pub program: Program,
-    /// The row of flags.toml.
     row: Row,
     pub flags: String,
     pub level: &'static str,
@@ -308,9 +306,6 @@ impl Case {
 
     /// Builds the program plain and in the modes, and compares. `work` is made anew, and stays only if something is
     /// wrong.
-    ///
-    /// # Errors
-    /// A description of the error.
     pub fn check(&self, modes: &[Mode], work: &Path) -> Result<Counts, String> {
         let _ = fs::remove_dir_all(work);
         fs::create_dir_all(work).map_err(|e| format!("{}: {e}", work.display()))?;

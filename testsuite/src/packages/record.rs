@@ -19,12 +19,10 @@ pub struct Record {
     packages: BTreeMap<String, Entry>,
 }
 
-/// A package.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Entry {
     /// The number of results of its tests under plain clang.
     results: usize,
-    /// The results by mode.
     modes: BTreeMap<String, Row>,
 }
 
@@ -60,9 +58,6 @@ impl Record {
     }
 
     /// Reads it. It is empty if there is none yet.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn read() -> Result<Record> {
         let file = Self::file();
         if !file.exists() {
@@ -73,9 +68,6 @@ impl Record {
     }
 
     /// Writes it, and its document.
-    ///
-    /// # Errors
-    /// If that is not possible.
     pub fn write(&self) -> Result<()> {
         fs::write(Self::file(), self.json()?).with_context(|| Self::file().display().to_string())?;
         fs::write(Self::document(), self.markdown()).with_context(|| Self::document().display().to_string())
@@ -98,9 +90,6 @@ impl Record {
     }
 
     /// The text of its file: a line for each package.
-    ///
-    /// # Errors
-    /// None that depends on what is in it.
     pub fn json(&self) -> Result<String> {
         let mut out = "{".to_owned();
         for (i, (package, entry)) in self.packages.iter().enumerate() {

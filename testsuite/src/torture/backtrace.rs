@@ -42,9 +42,6 @@ impl BacktraceFrame {
 }
 
 /// gdb's backtraces of core files.
-///
-/// # Errors
-/// If gdb fails.
 pub fn backtraces(program: &Path, cores: &[PathBuf], folder: &Path) -> Result<Vec<Backtrace>> {
     let (list, out) = (folder.join("list"), folder.join("backtraces"));
     let names: String = cores.iter().map(|core| format!("{}\n", core.display())).collect();

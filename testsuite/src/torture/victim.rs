@@ -35,9 +35,6 @@ pub struct Victim {
 
 impl Victim {
     /// Builds a program of the evaluation, optimised, in a variant of it.
-    ///
-    /// # Errors
-    /// If it cannot be built.
     pub fn build(name: &str, variant: &str) -> Result<Self> {
         let root = target().join("torture").join(name);
         let program = Program::named(name)?;
@@ -79,9 +76,6 @@ impl Victim {
     }
 
     /// Writes the list of mismatches.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn write_wrong(&self, list: &str) -> Result<()> {
         Ok(fs::write(self.folder.join(WRONG), list)?)
     }

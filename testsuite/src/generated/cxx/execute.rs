@@ -56,7 +56,6 @@ pub(super) struct Interpreter<'a> {
     thread: Thread,
 }
 
-/// An activation's variables.
 struct Variables {
     n: i32,
     /// Loop counters, by the loop's id.

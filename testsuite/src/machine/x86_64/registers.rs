@@ -15,14 +15,10 @@ const NO_CALL: u64 = u64::MAX;
 pub struct Registers(libc::user_regs_struct);
 
 impl Registers {
-    /// # Errors
-    /// If the thread is not stopped, or not traced.
     pub fn of(thread: Pid) -> nix::Result<Self> {
         ptrace::getregs(thread).map(Self)
     }
 
-    /// # Errors
-    /// If the thread is not stopped, or not traced.
     pub fn set(&self, thread: Pid) -> nix::Result<()> {
         ptrace::setregs(thread, self.0)
     }
