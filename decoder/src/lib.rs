@@ -15,8 +15,8 @@
 //! | [`profile`], [`trace`] | profiles by context, and traces of calls |
 //! | [`verified`] | compares contexts with the shadow stack of verify mode |
 //!
-//! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and never a guessed
-//! frame.
+//! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and never a
+//! guessed frame.
 
 #![forbid(unsafe_code)]
 
@@ -31,6 +31,7 @@ pub mod printable;
 pub mod profile;
 pub mod session;
 mod show;
+mod source;
 pub mod token;
 pub mod trace;
 pub mod verified;

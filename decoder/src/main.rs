@@ -1,8 +1,8 @@
-//! `pcce`: the command line. Arguments become one validated value ([`cli::Command`]) before any
-//! work; each command is a module of [`cli`].
+//! `pcce`: the command line. Arguments become one validated value ([`cli::Command`]) before any work; each
+//! command is a module of [`cli`].
 //!
-//! Exit status: 0 if everything that was given was done, 2 otherwise; 1 where `pcce trace check` finds a mismatch.
-//! A reader that closes its pipe early has what it wants, and is no error.
+//! Exit status: 0 if everything that was given was done, 2 otherwise; 1 where `pcce trace check` finds a
+//! mismatch. A reader that closes its pipe early has what it wants, and is no error.
 
 #![forbid(unsafe_code)]
 

@@ -1,24 +1,25 @@
 //! Text of files that are not trusted, as it goes to people.
 //!
-//! Names and paths may hold what controls a terminal, ends a line, or makes the text look like another one: each such
-//! character is written as its number. In JSON it is written by JSON's own escapes, so that it stays the same text.
+//! Names and paths may hold what controls a terminal, ends a line, or makes the text look like another one:
+//! each such character is written as its number. In JSON it is written by JSON's own escapes, so that it
+//! stays the same text.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-/// Whether a character must not reach a terminal, a browser or a viewer as it is.
+/// Returns whether a character must not reach a terminal, a browser or a viewer as it is.
 fn is_escaped(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            // What sets the direction of writing.
+            // These set the direction of writing.
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
             // Separators of lines and paragraphs.
             | '\u{2028}' | '\u{2029}'
-            // What nobody sees: without width, byte order mark, tags, annotations, format characters that are
-            // deprecated.
+            // These are invisible: characters without width, byte order mark, tags, annotations, format
+            // characters that are deprecated.
             | '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
         )
@@ -46,8 +47,8 @@ pub fn json(value: &impl Serialize) -> String {
     json_text(serde_json::to_string(value).expect("texts, numbers, lists and maps always serialise"))
 }
 
-/// A document of JSON with such characters escaped. Control characters below U+0020 are so already, and all others are
-/// in texts.
+/// A document of JSON with such characters escaped. Control characters below U+0020 are so already, and all
+/// others are in texts.
 #[must_use]
 pub fn json_text(document: String) -> String {
     if document.is_ascii() && !document.contains('\u{7f}') || !document.contains(is_raw) {
@@ -66,7 +67,7 @@ pub fn json_text(document: String) -> String {
     escaped
 }
 
-/// Whether it is to be escaped, and may be in JSON as it is. (Between values there may be line ends.)
+/// Returns whether it is to be escaped, and may be in JSON as it is. (Between values there may be line ends.)
 fn is_raw(c: char) -> bool {
     c >= '\u{7f}' && is_escaped(c)
 }

@@ -1,7 +1,7 @@
 //! The profile of calls: how often functions and call sites were executed (`docs/formats.md`).
 //!
-//! A program built with `--pcce-profile-generate` writes one, `pcce profile merge` makes one of several, and the pass
-//! reads one. It is text, one JSON object a line: a heading for each module, then its functions.
+//! A program built with `--pcce-profile-generate` writes one, `pcce profile merge` makes one of several, and
+//! the pass reads one. It is text, one JSON object a line: a heading for each module, then its functions.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,36 +15,33 @@ pub const VERSION: u32 = 1;
 /// The `profile` of headings.
 const KIND: &str = "calls";
 
-/// A profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// Functions, with the module's identifier in LLVM. Equal ones may come more than once, one for each run.
     pub functions: Vec<(String, Function)>,
 }
 
-/// The first line of a module.
 #[derive(Debug, Serialize, Deserialize)]
 struct Heading {
     profile: String,
     version: u32,
     module: String,
-    /// How many lines follow.
+    /// The number of lines that follow.
     functions: usize,
 }
 
-/// An instrumented function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
     /// Its linkage name.
     pub function: String,
-    /// How often it was entered.
+    /// The number of times that it was entered.
     pub count: u64,
     /// Its calls of instrumented functions and through pointers, in the order of the code.
     pub calls: Vec<Call>,
 }
 
-/// A call site: the linkage name of the function that it calls, none through a pointer, and how often it was executed.
-/// Through a pointer, also the functions of the module that were called most, and about how often.
+/// A call site: the linkage name of the function that it calls, none through a pointer, and how often it was
+/// executed. Through a pointer, also the functions of the module that were called most, and about how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call(
     pub Option<String>,
@@ -68,7 +65,6 @@ impl Call {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CallsError {
-    /// It has no byte in it.
     #[error("the profile is empty; the program writes it when it ends by exit()")]
     Empty,
     /// It is not of this kind, or was cut.
@@ -76,7 +72,6 @@ pub enum CallsError {
     Damaged {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
         what: String,
     },
     /// It is of another kind.
@@ -87,7 +82,6 @@ pub enum CallsError {
     Kind {
         /// The line, from 1.
         line: usize,
-        /// What it is.
         kind: String,
     },
     /// It was written by another release.
@@ -98,7 +92,6 @@ pub enum CallsError {
     Version {
         /// The line, from 1.
         line: usize,
-        /// Version in the file.
         found: u32,
     },
 }
@@ -143,8 +136,8 @@ impl Calls {
         Ok(profile)
     }
 
-    /// Adds up the functions of equal modules, names and lists of calls. They stay in the order of their first
-    /// occurrence.
+    /// Adds up the functions of equal modules, names and lists of calls. They stay in the order of their
+    /// first occurrence.
     #[must_use]
     pub fn merged(self) -> Self {
         let mut place: HashMap<(String, String, Vec<Option<String>>), usize> = HashMap::new();
@@ -171,7 +164,7 @@ impl Calls {
     /// Writes the profile.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
         for functions in self.functions.chunk_by(|a, b| a.0 == b.0) {
             writeln!(out, "{}", heading(&functions[0].0, functions.len()))?;
@@ -205,8 +198,8 @@ pub const HERE: u8 = 1;
 /// Stands there behind the number of a call through a pointer, for the array of its targets.
 pub const TARGETS_HERE: u8 = 2;
 
-/// The text that a program writes for a module, with [`HERE`] in place of the numbers: for each function ⟨its linkage
-/// name, the callees of its calls⟩ one number for the function and one for each call.
+/// The text that a program writes for a module, with [`HERE`] in place of the numbers: for each function ⟨its
+/// linkage name, the callees of its calls⟩ one number for the function and one for each call.
 #[must_use]
 pub fn template<'a>(
     module: &str,

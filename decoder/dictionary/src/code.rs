@@ -1,9 +1,10 @@
-//! What is known of the machine code of a program, for contexts at any instruction.
+//! The machine code of a program, as far as contexts at any instruction need it.
 //!
-//! The pass puts the addresses of the functions into the section [`SECTION`] of each object file: for each module the
-//! address of its site array, the number of its functions, and their addresses, each a word of 8 bytes, little endian,
-//! written by the linker; 0 for a function that is not in the program. From these, the program's instructions and its
-//! debug information, `pcce dict` makes the [`Code`] that the dictionary holds in compressed form ([`to_text`]).
+//! The pass puts the addresses of the functions into the section [`SECTION`] of each object file: for each
+//! module the address of its site array, the number of its functions, and their addresses, each a word of 8
+//! bytes, little endian, written by the linker; 0 for a function that is not in the program. From these, the
+//! program's instructions and its debug information, `pcce dict` makes the [`Code`] that the dictionary holds
+//! in compressed form ([`to_text`]).
 
 use std::io::Write;
 
@@ -50,30 +51,29 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionCode {
-    /// Address of its first instruction.
     pub start: u64,
     /// Length in bytes.
     pub len: u64,
     /// Linkage name: index into [`Code::names`].
     pub name: u32,
-    /// What the dictionary says of it.
     pub role: Role,
-    /// Whether this is code of the function beside that which begins it: compilers take functions apart.
+    /// True if this is code of the function beside that which begins it: compilers take functions apart.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub part: bool,
-    /// What its instructions have done to the id: from each row's offset on, up to the next one's.
+    /// The state of the id: from each row's offset on, up to the next one's.
     pub states: Vec<(u32, State)>,
     /// Source locations: from each row's offset on, 1 + the index of the place, or 0.
     pub lines: Vec<(u32, u32)>,
-    /// Calls, by ascending offset: the offset behind the call, and 1 + the linkage name of what is called, or 0 if that
-    /// is not known.
+    /// Calls, by ascending offset: the offset behind the call, and 1 + the linkage name of what is called, or
+    /// 0 if that is not known.
     pub calls: Vec<(u32, u32)>,
-    /// How far the stack pointer is below the canonical frame address at the function's calls, if it is the same at
-    /// each. (The canonical frame address is the stack pointer as it was before the call of the function. Jumps to
-    /// other functions are no calls.)
+    /// The distance of the stack pointer below the canonical frame address at the function's calls, if it is
+    /// the same at each. (The canonical frame address is the stack pointer as it was before the call of the
+    /// function. Jumps to other functions are no calls.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_offset: Option<u32>,
-    /// How far the frame that the function pushes is below the canonical frame address, if it is the same at each push.
+    /// The distance of the frame that the function pushes below the canonical frame address, if it is the
+    /// same at each push.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_position: Option<u32>,
     /// No jump leaves its activation to another function.
@@ -81,7 +81,7 @@ pub struct FunctionCode {
     pub stays: bool,
 }
 
-/// What the dictionary says of a function.
+/// The role of a function in the dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// Nothing: it is not instrumented.
@@ -93,8 +93,8 @@ pub enum Role {
     Opaque,
 }
 
-/// The id before an instruction, in terms of the id that the function found at its entry (or set, where it pushes at
-/// its entry).
+/// The id before an instruction, in terms of the id that the function found at its entry (or set, where it
+/// pushes at its entry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum State {
     /// Nothing is known.
@@ -125,7 +125,8 @@ pub fn from_text(text: &str) -> Result<Code, DictionaryError> {
     serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))
 }
 
-/// Reads the content of [`SECTION`]: for each module the address of its site array and those of its functions.
+/// Reads the content of [`SECTION`]: for each module the address of its site array and those of its
+/// functions.
 ///
 /// # Errors
 /// [`DictionaryError::Fragment`] if it was cut.

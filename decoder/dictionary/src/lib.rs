@@ -9,18 +9,15 @@
 //!   which the link step makes the **linked** record of a program ([`linked`]);
 //! - the **profile of calls** ([`calls`]), which the instrumented program writes and the pass reads.
 //!
-//! The types are plain values. They are checked for shape here (version, syntax) and for meaning
-//! (ranges, indices) by the decoder, which never trusts a file.
+//! The types are plain values. They are checked for shape here (version, syntax) and for meaning (ranges,
+//! indices) by the decoder, which never trusts a file.
 //!
 //! Each version of the schema has a module of its own: [`v2`] is the only one that there is.
 
 pub mod calls;
 pub mod code;
-pub mod fragment;
-pub mod linked;
 pub mod section;
 pub mod trace;
-pub mod unlinked;
 mod unpack;
 pub mod v2;
 
@@ -29,6 +26,7 @@ pub use v2::{
     Module, STATIC, Site, SiteKind, SkipReason, Skipped, Unlinked,
 };
 
+pub use section::{fragment, linked, unlinked};
 pub use unpack::{Unpacker, most_unpacked};
 
 use thiserror::Error;
@@ -51,18 +49,13 @@ pub enum DictionaryError {
         "the dictionary has schema version {found}, and this pcce reads version {SCHEMA_VERSION}; use the \
          pcce of the release that wrote it, or a newer one"
     )]
-    Version {
-        /// Version in the file.
-        found: u32,
-    },
+    Version { found: u32 },
     /// A record of a section in an object file or program is damaged.
     #[error("section {section}, offset {offset}: {what}; build the program again")]
     Fragment {
-        /// Name of the section.
         section: &'static str,
         /// Byte offset of the record inside the section.
         offset: usize,
-        /// What is wrong with it.
         what: String,
     },
     /// An object file was made by another release of the pass.
@@ -72,11 +65,9 @@ pub enum DictionaryError {
          all of it with this one"
     )]
     FragmentVersion {
-        /// Name of the section.
         section: &'static str,
         /// Byte offset of the record inside the section.
         offset: usize,
-        /// Version in the record.
         found: u32,
     },
 }

@@ -11,16 +11,15 @@
 //! | 4 | CRC-32 of the payload, little endian |
 //! | – | payload: JSON, compressed (zlib) |
 //!
-//! A name that starts with `.debug` makes `strip` remove the section and
-//! `objcopy --only-keep-debug` keep it, as debug information.
+//! A name that starts with `.debug` makes `strip` remove the section and `objcopy --only-keep-debug` keep it,
+//! as debug information.
 
 use std::io::Write;
 
 use serde::Serialize;
 
-use crate::{DictionaryError, Fragment, Linked, Unlinked, Unpacker, fragment, linked, unlinked, v2};
+use crate::{DictionaryError, Fragment, Linked, Unlinked, Unpacker, v2};
 
-/// Name of the section.
 pub const SECTION: &str = ".debug_pcce";
 /// Length of a record's header in bytes.
 pub const HEADER_LEN: usize = 28;
@@ -30,14 +29,12 @@ pub const SITES_ADDRESS_OFFSET: usize = 16;
 /// A payload larger than this (compressed bytes, 1 GiB) is refused.
 const MAX_PAYLOAD: usize = 1 << 30;
 
-/// A record of the section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// A module with its encodings.
     Fragment(Fragment),
     /// A module that waits for the link step.
     Unlinked(Unlinked),
-    /// What the link step made of such modules.
+    /// The result of the link step for such modules.
     Linked(Linked),
 }
 
@@ -75,12 +72,12 @@ pub(crate) fn append_payload(out: &mut Vec<u8>, payload: &impl Serialize) -> (u3
     (len as u32, crc.sum())
 }
 
-/// Reads the records from the content of a program's or an object file's [`SECTION`]. Fragments may be of several
-/// versions.
+/// Reads the records from the content of a program's or an object file's [`SECTION`]. Fragments may be of
+/// several versions.
 ///
 /// # Errors
-/// [`DictionaryError::Fragment`] for a damaged record, or a second linked one; [`DictionaryError::FragmentVersion`] for
-/// one of a newer release. Never panics, whatever the bytes.
+/// [`DictionaryError::Fragment`] for a damaged record, or a second linked one;
+/// [`DictionaryError::FragmentVersion`] for one of a newer release. Never panics, whatever the bytes.
 pub fn parse(section: &[u8]) -> Result<Vec<Record>, DictionaryError> {
     let mut records = Vec::new();
     let mut unpacker = Unpacker::new(section.len());
@@ -123,4 +120,146 @@ pub fn parse(section: &[u8]) -> Result<Vec<Record>, DictionaryError> {
         rest = next;
     }
     Ok(records)
+}
+
+/// Fragments: a module and its encodings inside an object file.
+pub mod fragment {
+    use serde::Serialize;
+
+    use super::packed;
+    use crate::{Encoding, Fragment, Module};
+
+    /// First bytes of each fragment.
+    pub const MAGIC: [u8; 8] = *b"PCCEfrag";
+
+    /// The bytes of a module's fragment, with 0 for the address that the linker fills in at
+    /// [`SITES_ADDRESS_OFFSET`](super::SITES_ADDRESS_OFFSET).
+    ///
+    /// # Panics
+    /// If the compressed payload is larger than 1 GiB.
+    #[must_use]
+    pub fn to_bytes(module: &Module, encodings: &[Encoding]) -> Vec<u8> {
+        /// A [`Fragment`] that is borrowed.
+        #[derive(Serialize)]
+        struct Borrowed<'a> {
+            module: &'a Module,
+            encodings: &'a [Encoding],
+        }
+        packed(MAGIC, &Borrowed { module, encodings })
+    }
+
+    /// Reads the unpacked payload.
+    ///
+    /// # Errors
+    /// The cause.
+    pub(crate) fn read(json: &[u8], sites_address: u64) -> Result<Fragment, String> {
+        let mut fragment: Fragment = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+        fragment.module.sites_address = sites_address;
+        match fragment
+            .encodings
+            .iter()
+            .find(|encoding| (encoding.first_module, encoding.module_count) != (0, 1))
+        {
+            Some(encoding) => Err(format!(
+                "an encoding of {} modules from number {} on in a fragment, which has one module",
+                encoding.module_count, encoding.first_module
+            )),
+            None => Ok(fragment),
+        }
+    }
+}
+
+/// Unlinked records: a module in an object file of link mode, which is not encoded yet. The link step makes
+/// one [linked](super::linked) record of those of a program.
+pub mod unlinked {
+    use serde::Serialize;
+
+    use super::packed;
+    use crate::{Module, Unlinked};
+
+    /// First bytes of each unlinked record.
+    pub const MAGIC: [u8; 8] = *b"PCCEunlk";
+
+    /// The bytes of a module's unlinked record, with 0 for the address that the linker fills in at
+    /// [`SITES_ADDRESS_OFFSET`](super::SITES_ADDRESS_OFFSET). `facts` is what the link step needs to know
+    /// beside the module, and nobody else reads.
+    ///
+    /// # Panics
+    /// If the facts do not serialise, or the compressed payload is larger than 1 GiB.
+    #[must_use]
+    pub fn to_bytes(module: &Module, facts: &impl Serialize) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Borrowed<'a, F> {
+            module: &'a Module,
+            facts: &'a F,
+        }
+        packed(MAGIC, &Borrowed { module, facts })
+    }
+
+    /// Reads the unpacked payload.
+    ///
+    /// # Errors
+    /// The cause.
+    pub(crate) fn read(json: &[u8], sites_address: u64) -> Result<Unlinked, String> {
+        let mut unlinked: Unlinked = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+        unlinked.module.sites_address = sites_address;
+        Ok(unlinked)
+    }
+}
+
+/// Linked records: the result of the link step for the [unlinked](super::unlinked) records of a program. A
+/// program has at most one. Fragments of modules that were encoded when they were compiled may stand beside
+/// it.
+pub mod linked {
+    use serde::Serialize;
+
+    use super::packed;
+    use crate::{Encoding, Linked, Module};
+
+    /// First bytes of a linked record.
+    pub const MAGIC: [u8; 8] = *b"PCCElink";
+
+    /// The bytes of a linked record. The addresses of the site arrays are those of the modules, or count from
+    /// the address that the linker writes at [`SITES_ADDRESS_OFFSET`](super::SITES_ADDRESS_OFFSET), and each
+    /// encoding's [`first_module`](Encoding::first_module) counts from the first one of `modules`.
+    ///
+    /// # Panics
+    /// If the compressed payload is larger than 1 GiB.
+    #[must_use]
+    pub fn to_bytes(modules: &[Module], encodings: &[Encoding]) -> Vec<u8> {
+        /// A [`Linked`] that is borrowed.
+        #[derive(Serialize)]
+        struct Borrowed<'a> {
+            modules: &'a [Module],
+            encodings: &'a [Encoding],
+        }
+        packed(MAGIC, &Borrowed { modules, encodings })
+    }
+
+    /// Reads the unpacked payload. `base`: what the addresses of site arrays count from.
+    ///
+    /// # Errors
+    /// The cause.
+    pub(crate) fn read(json: &[u8], base: u64) -> Result<Linked, String> {
+        let mut linked: Linked = serde_json::from_slice(json).map_err(|e| e.to_string())?;
+        // Addresses that count from that of the record begin at 0.
+        if base != 0 && linked.modules.first().is_some_and(|module| module.sites_address != 0) {
+            return Err("a linked record with an address in its header, and others in its modules".to_owned());
+        }
+        for module in &mut linked.modules {
+            module.sites_address = module.sites_address.wrapping_add(base);
+        }
+        let modules = linked.modules.len();
+        let outside = |encoding: &&Encoding| {
+            let end = encoding.first_module as usize + encoding.module_count as usize;
+            end > modules
+        };
+        match linked.encodings.iter().find(outside) {
+            Some(encoding) => Err(format!(
+                "an encoding of {} modules from number {} on in a linked record of {modules}",
+                encoding.module_count, encoding.first_module
+            )),
+            None => Ok(linked),
+        }
+    }
 }

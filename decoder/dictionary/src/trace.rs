@@ -1,6 +1,6 @@
-//! What the reader of a trace must know of a module: for each function which events may follow each other, and which
-//! bits tell them apart. The pass writes it into the section [`SECTION`] of each object file, which is not loaded; the
-//! linker concatenates the records.
+//! The tables of a module that the reader of a trace needs: for each function the events that may follow each
+//! other, and which bits tell them apart. The pass writes it into the section [`SECTION`] of each object
+//! file, which is not loaded; the linker concatenates the records.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -23,12 +23,11 @@ use crate::{DictionaryError, Location, Unpacker};
 /// The key of modules whose events are not counted.
 pub const UNVERIFIED: u64 = 0;
 
-/// Name of the section.
 pub const SECTION: &str = ".debug_pcce_trace";
-/// Name of the section of places. A row has 24 bytes, little endian: an address behind a call that writes the pending
-/// bits (8), the function's (8), a node of it (4), and how many bits of the node's code are written behind that (4).
-/// Where the node has [`BEHIND`], the call that it is has returned, and nothing else is to come of it. Rows with the
-/// address 0 are of code that the linker left out.
+/// Name of the section of places. A row has 24 bytes, little endian: an address behind a call that writes the
+/// pending bits (8), the function's (8), a node of it (4), and how many bits of the node's code are written
+/// behind that (4). Where the node has [`BEHIND`], the call that it is has returned, and nothing else is to
+/// come of it. Rows with the address 0 are of code that the linker left out.
 pub const PLACES: &str = ".debug_pcce_trace_at";
 /// See [`PLACES`].
 pub const BEHIND: u32 = 1 << 31;
@@ -36,30 +35,26 @@ pub const BEHIND: u32 = 1 << 31;
 pub const PLACE_LEN: usize = 24;
 /// First bytes of a record.
 pub const MAGIC: [u8; 8] = *b"PCCEtcfg";
-/// The version of the format.
 pub const VERSION: u32 = 2;
-/// Bytes in front of the addresses.
 pub const HEADER_LEN: usize = 24;
 
-/// A module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traced {
     /// The module's identifier in LLVM, usually the source file.
     pub name: String,
-    /// What tells its events from those of other modules in the hash of verify mode.
-    /// [`UNVERIFIED`] where it is not in verify mode.
+    /// The key that tells its events from those of other modules in the hash of verify mode. [`UNVERIFIED`]
+    /// where it is not in verify mode.
     pub key: u64,
     /// File names.
     pub files: Vec<String>,
     /// Linkage names.
     pub names: Vec<String>,
-    /// The functions.
     pub functions: Vec<Function>,
     /// The addresses of the functions in the image's file, from the record's row.
     #[serde(skip)]
     pub addresses: Vec<u64>,
-    /// That of the module's site array ([`Node::site`]); 0 if there is none.
+    /// The address of the module's site array ([`Node::site`]); 0 if there is none.
     #[serde(skip)]
     pub sites: u64,
 }
@@ -70,15 +65,14 @@ pub struct Traced {
 pub struct Function {
     /// Linkage name: index into [`Traced::names`].
     pub name: u32,
-    /// What may come first: index into [`Function::sets`].
+    /// The set of events that may come first: index into [`Function::sets`].
     pub first: u32,
-    /// Its events.
     pub nodes: Vec<Node>,
-    /// Sets of nodes, ascending, of which one comes next. Where a set has several, their codes tell them apart, and
-    /// none is the beginning of another. An empty one: control does not get that far.
+    /// Sets of nodes, ascending, of which one comes next. Where a set has several, their codes tell them
+    /// apart, and none is the beginning of another. An empty one: control does not get that far.
     pub sets: Vec<Vec<u32>>,
-    /// Whether a call by name writes a bit, 0, behind it, as after calls of unknown functions: the function may leave
-    /// its activation to an unknown one.
+    /// True if a call by name writes a bit, 0, behind it, as after calls of unknown functions: the function
+    /// may leave its activation to an unknown one.
     pub checked: bool,
 }
 
@@ -86,13 +80,13 @@ pub struct Function {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// What it is.
     pub kind: Kind,
     /// The bits that are written in front of it, the first one highest; in front of a return, too.
     pub code: u32,
-    /// How many these are; 0: none.
+    /// The number of these bits; 0 if there are none.
     pub bits: u8,
-    /// What may come when it is over: index into [`Function::sets`]. Of no meaning where the activation ends.
+    /// The set of events that may come behind it: index into [`Function::sets`]. Without meaning where the
+    /// activation ends.
     pub next: u32,
     /// Of a call: the landing pad to which an exception leads: a node.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -100,16 +94,17 @@ pub struct Node {
     /// Of a call: the number of its call site in the module's site array, if contexts know it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub site: Option<u32>,
-    /// Of a call: its locations, innermost first, as in [`crate::Site::locations`]. Of a block, those of its beginning.
+    /// Of a call: its locations, innermost first, as in [`crate::Site::locations`]. Of a block, those of its
+    /// beginning.
     pub locations: Vec<Location>,
-    /// Where blocks are events: the lines of the block's code that begin behind this event of it, and in front of the
-    /// next one. Those of a call are executed if it returns. Each is an index into [`Traced::files`], a number from 1,
-    /// and the inlined copy that it is of: from 1 in each function, and 0 for the function's own code.
+    /// Where blocks are events: the lines of the block's code that begin behind this event of it, and in
+    /// front of the next one. Those of a call are executed if it returns. Each is an index into
+    /// [`Traced::files`], a number from 1, and the inlined copy that it is of: from 1 in each function, and 0
+    /// for the function's own code.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub lines: Vec<(u32, u32, u32)>,
 }
 
-/// What an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -120,10 +115,9 @@ pub enum Kind {
     /// A call of a function of which nothing is known; its linkage name, if it has one that is known. When it
     /// returns, a bit 0 is written. Whatever is entered until then, is called from there.
     Open(Option<u32>),
-    /// A call that can return twice, and calls no function back. No bit is written when it returns; when it returns
-    /// again, a special word is.
+    /// A call that can return twice, and calls no function back. No bit is written when it returns; when it
+    /// returns again, a special word is.
     Twice(Option<u32>),
-    /// The function returns.
     Return,
     /// It leaves its activation to the module's function of this number (a tail call).
     Leave(u32),
@@ -164,19 +158,18 @@ pub const fn addresses_len(functions: usize) -> usize {
 pub struct Place {
     /// Where the code goes on, in the image's file.
     pub address: u64,
-    /// The function's address.
     pub function: u64,
     /// Its node, with [`BEHIND`] or without.
     pub node: u32,
-    /// How many bits of the node's code are written behind the place.
+    /// The number of bits of the node's code that are written behind the place.
     pub left: u32,
 }
 
 /// Reads the rows of a section [`PLACES`], but those of code that the linker left out.
 ///
 /// # Errors
-/// [`DictionaryError::Fragment`] for a row that is cut. Never panics, whatever the bytes; nothing that is read is known
-/// to be there.
+/// [`DictionaryError::Fragment`] for a row that is cut. Never panics, whatever the bytes; nothing that is
+/// read is known to be there.
 pub fn parse_places(section: &[u8]) -> Result<Vec<Place>, DictionaryError> {
     let (rows, rest) = section.as_chunks::<PLACE_LEN>();
     if !rest.is_empty() {
@@ -195,8 +188,8 @@ pub fn parse_places(section: &[u8]) -> Result<Vec<Place>, DictionaryError> {
 /// Reads the records of a section.
 ///
 /// # Errors
-/// [`DictionaryError::Fragment`] for a damaged record; [`DictionaryError::FragmentVersion`] for one of another version.
-/// What is read has indices in their ranges. Never panics, whatever the bytes.
+/// [`DictionaryError::Fragment`] for a damaged record; [`DictionaryError::FragmentVersion`] for one of
+/// another version. All indices of the result are in their ranges. Never panics, whatever the bytes.
 pub fn parse(section: &[u8]) -> Result<Vec<Traced>, DictionaryError> {
     let mut records = Vec::new();
     let mut unpacker = Unpacker::new(section.len());
@@ -235,7 +228,7 @@ pub fn parse(section: &[u8]) -> Result<Vec<Traced>, DictionaryError> {
 }
 
 impl Traced {
-    /// Whether all indices are in their ranges.
+    /// Returns whether all indices are in their ranges.
     fn check(&self) -> Result<(), String> {
         if self.addresses.len() != self.functions.len() {
             return Err(format!("{} functions and {} addresses", self.functions.len(), self.addresses.len()));

@@ -1,5 +1,5 @@
-//! What compressed parts of a file may unpack to. A byte of a deflate stream can stand for a thousand, so a file that
-//! is not trusted could fill the memory of who reads it.
+//! Bounds on the size of unpacked parts of a file. A byte of a deflate stream can stand for a thousand, so a
+//! file that is not trusted could fill the memory of who reads it.
 
 use std::io::Read;
 
@@ -7,10 +7,10 @@ use std::io::Read;
 const BASE: u64 = 16 << 20;
 /// Dictionaries and debug information unpack to 4 to 10 times their size.
 const RATIO: u64 = 16;
-/// What an element of a list of strings takes in memory, beside its text.
+/// The memory that an element of a list of strings takes, beside its text.
 const STRING: u64 = 64;
 
-/// So many bytes may honestly unpack from so many.
+/// The number of bytes that may honestly unpack from `stored` bytes.
 #[must_use]
 pub fn most_unpacked(stored: usize) -> u64 {
     BASE.saturating_add(RATIO.saturating_mul(stored as u64))
@@ -34,7 +34,7 @@ impl Unpacker {
     /// Unpacks a stream, of JSON.
     ///
     /// # Errors
-    /// What is wrong with the stream: it is damaged, or stands for more than it honestly can.
+    /// The error of the stream: it is damaged, or stands for more than it honestly can.
     pub fn unpack(&mut self, stream: &[u8]) -> Result<Vec<u8>, String> {
         let mut json = Vec::new();
         let mut limited = flate2::read::ZlibDecoder::new(stream).take(self.left + 1);

@@ -1,16 +1,15 @@
 //! Schema version 2: what exists in an image, and apart from it how that is encoded.
 //!
-//! The *symbols* of an image are what exists in it: its modules, with their functions and sites, and its machine code.
-//! An
-//! [`Encoding`] is what the numbers mean that the program keeps. An image may have several, told apart by their
-//! *epoch*.
+//! The *symbols* of an image are what exists in it: its modules, with their functions and sites, and its
+//! machine code. An [`Encoding`] is what the numbers mean that the program keeps. An image may have several,
+//! told apart by their *epoch*.
 //!
-//! Every member is there, and there are no others: a reader that does not know one refuses the document, since without
-//! it others may mean something else. What is not known, or is not there, is `null` or an empty list.
+//! Every member is there, and there are no others: a reader that does not know one refuses the document,
+//! since without it others may mean something else. What is not known, or is not there, is `null` or an empty
+//! list.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The version.
 pub const VERSION: u32 = 2;
 
 /// The epoch of encodings that were made before the program started.
@@ -28,9 +27,10 @@ pub struct Dictionary {
     pub program: String,
     /// One entry for each instrumented module that was linked.
     pub modules: Vec<Module>,
-    /// How the modules are encoded. In each epoch a module is in one encoding at most.
+    /// The encodings of the modules. In each epoch a module is in one encoding at most.
     pub encodings: Vec<Encoding>,
-    /// The program's machine code, compressed ([`code::to_text`](crate::code::to_text)); none where it was not at hand.
+    /// The program's machine code, compressed ([`code::to_text`](crate::code::to_text)); none where it was
+    /// not at hand.
     #[serde(deserialize_with = "required")]
     pub code: Option<String>,
 }
@@ -52,30 +52,28 @@ impl Default for Dictionary {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fragment {
-    /// The module.
     pub module: Module,
-    /// How it is encoded, each of the encodings as if the module were the first one of the image.
+    /// Its encodings, each as if the module were the first one of the image.
     pub encodings: Vec<Encoding>,
 }
 
-/// What an object file of link mode holds of a module: it is encoded by the link step.
+/// A module in an object file of link mode, which the link step encodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unlinked {
-    /// The module.
     pub module: Module,
-    /// What only the link step needs to know: a JSON document as text.
+    /// The facts that only the link step needs: a JSON document as text.
     #[serde(deserialize_with = "text")]
     pub facts: String,
 }
 
-/// What the link step writes of all modules that it has encoded.
+/// The record of the link step, with all modules that it has encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Linked {
     /// The modules, with the addresses of their site arrays.
     pub modules: Vec<Module>,
-    /// How they are encoded, as if they were the first ones of the image.
+    /// Their encodings, as if they were the first ones of the image.
     pub encodings: Vec<Encoding>,
 }
 
@@ -85,53 +83,52 @@ pub struct Linked {
 pub struct Module {
     /// The module's identifier in LLVM, usually the source file.
     pub name: String,
-    /// What wrote it: release of the pass and version of LLVM. For people only.
+    /// The producer: release of the pass and version of LLVM. For people only.
     pub producer: String,
     /// The pass options that were in force. For people only.
     pub options: Vec<String>,
-    /// Link-time address of the module's site array. Site `i` is named by `sites_address + i`.
-    /// Filled in from the header of the module's record; a module whose code was discarded by the linker has 0.
+    /// Link-time address of the module's site array. Site `i` is named by `sites_address + i`. Filled in from
+    /// the header of the module's record; a module whose code was discarded by the linker has 0.
     pub sites_address: u64,
-    /// Whether only contexts of chosen functions are wanted (targeted mode): then silent functions may have called
-    /// functions of other modules without a push.
+    /// True if only contexts of chosen functions are wanted (targeted mode): then silent functions may have
+    /// called functions of other modules without a push.
     pub targeted: bool,
     /// File names, as in the debug information (absolute where the compiler knew the folder).
     pub files: Vec<String>,
     /// Linkage names of the functions of the module and of those inlined into them.
     pub names: Vec<String>,
-    /// The instrumented functions.
     pub functions: Vec<Function>,
     /// The sites, in the order of their addresses.
     pub sites: Vec<Site>,
-    /// The groups of functions ([`Site::tail_group`]) of which one may leave its activation to a function of another
-    /// encoding.
+    /// The groups of functions ([`Site::tail_group`]) of which one may leave its activation to a function of
+    /// another encoding.
     pub leaving_groups: Vec<u32>,
     /// Functions with a body that are not instrumented, by reason.
     pub skipped: Vec<Skipped>,
 }
 
-/// An instrumented function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Function {
     /// Linkage name, as an index into [`Module::names`].
     pub name: u32,
-    /// Linkage names of its aliases by which other modules can call it, too, as indices into [`Module::names`]. For
-    /// instance, the complete constructor of a C++ class usually is an alias of the base constructor.
+    /// Linkage names of its aliases by which other modules can call it, too, as indices into
+    /// [`Module::names`]. For instance, the complete constructor of a C++ class usually is an alias of the
+    /// base constructor.
     pub aliases: Vec<u32>,
-    /// Whether other modules can call it by name.
+    /// True if other modules can call it by name.
     pub external: bool,
-    /// Whether nothing in it can take a context, push or call back, so that the id while it runs is that of the call in
-    /// the first caller that is not silent.
+    /// True if nothing in it can take a context, push or call back, so that the id while it runs is that of
+    /// the call in the first caller that is not silent.
     pub silent: bool,
-    /// Whether it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts do not
-    /// show it.
+    /// True if it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts
+    /// do not show it.
     pub push_thunk: bool,
-    /// Whether a jump may lead to it that was a call in the source. Where that call does nothing to the id, contexts
-    /// know it all the same, but return addresses do not.
+    /// True if a jump may lead to it that was a call in the source. Where that call does nothing to the id,
+    /// contexts know it all the same, but return addresses do not.
     pub jumped_to: bool,
-    /// The groups of functions ([`Site::tail_group`]) of which one may have left its activation to this function, by
-    /// tail calls.
+    /// The groups of functions ([`Site::tail_group`]) of which one may have left its activation to this
+    /// function, by tail calls.
     pub tail_groups: Vec<u32>,
 }
 
@@ -141,27 +138,26 @@ pub struct Function {
 pub struct Site {
     /// The instrumented function that contains the site: index into [`Module::functions`].
     pub function: u32,
-    /// What happens there.
     pub kind: SiteKind,
-    /// The number of the group of functions that the call may reach and that make tail calls which leave no frame, if
-    /// there are such. Only calls that leave the id alone, or add to it, have one. Groups are numbered over all modules
-    /// of an encoding.
+    /// The number of the group of functions that the call may reach and that make tail calls which leave no
+    /// frame, if there are such. Only calls that leave the id alone, or add to it, have one. Groups are
+    /// numbered over all modules of an encoding.
     #[serde(deserialize_with = "required")]
     pub tail_group: Option<u32>,
-    /// Debug locations, innermost first: the location itself, then the call site into which it was
-    /// inlined, and so on up to the location in [`Site::function`]. Empty without debug information.
+    /// Debug locations, innermost first: the location itself, then the call site into which it was inlined,
+    /// and so on up to the location in [`Site::function`]. Empty without debug information.
     pub locations: Vec<Location>,
 }
 
-/// What happens at a site.
+/// The kinds of sites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SiteKind {
-    /// A direct call of an instrumented function of the module: index into [`Module::functions`]. None if the call is
-    /// not encoded and the dictionary is one of version 1, which did not say it.
+    /// A direct call of an instrumented function of the module: index into [`Module::functions`]. None if the
+    /// call is not encoded and the dictionary is one of version 1, which did not say it.
     Direct(Option<u32>),
-    /// A direct call of a function outside the module, or of one that is not instrumented:
-    /// its linkage name, as an index into [`Module::names`].
+    /// A direct call of a function outside the module, or of one that is not instrumented: its linkage name,
+    /// as an index into [`Module::names`].
     External(u32),
     /// A call through a pointer.
     Indirect,
@@ -169,8 +165,8 @@ pub enum SiteKind {
     Asm,
     /// A call of `pcce_token` or `pcce_context`, or one that creates a thread.
     Capture,
-    /// The function's own entry, for functions that callers may enter without having pushed
-    /// (such as a replacement of `malloc`): the pushed id belongs to an unknown function.
+    /// The function's own entry, for functions that callers may enter without having pushed (such as a
+    /// replacement of `malloc`): the pushed id belongs to an unknown function.
     Entry,
 }
 
@@ -204,9 +200,7 @@ impl From<Location> for [u32; 4] {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skipped {
-    /// Why.
     pub reason: SkipReason,
-    /// How many.
     pub functions: u32,
 }
 
@@ -224,12 +218,13 @@ pub enum SkipReason {
     Runtime,
     /// An ifunc resolver: it runs before thread-local storage exists.
     IfuncResolver,
-    /// It makes calls that must stay tail calls, and takes arguments that a push in front of it cannot hand on.
+    /// It makes calls that must stay tail calls, and takes arguments that a push in front of it cannot hand
+    /// on.
     TailCalls,
 }
 
 impl SkipReason {
-    /// What the reason says of the functions, for people.
+    /// A phrase about the functions, for people.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -243,7 +238,7 @@ impl SkipReason {
     }
 }
 
-/// How modules of an image are encoded together: no sub-path leads from one encoding into another.
+/// An encoding of modules of an image: no sub-path leads from one encoding into another.
 ///
 /// Functions and sites are numbered over all modules of the encoding, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -253,35 +248,35 @@ pub struct Encoding {
     pub epoch: u32,
     /// The first of its modules: index into [`Dictionary::modules`].
     pub first_module: u32,
-    /// How many modules it has.
+    /// The number of its modules.
     pub module_count: u32,
-    /// `numCC` of the open node, if there is one: it stands for whatever a call whose callee is not known reaches. Only
-    /// executables have one.
+    /// `numCC` of the open node, if there is one: it stands for whatever a call whose callee is not known
+    /// reaches. Only executables have one.
     #[serde(deserialize_with = "required")]
     pub open_num_cc: Option<u64>,
     /// One row for each function.
     pub functions: Vec<EncodedFunction>,
-    /// The edges of the call graph.
     pub edges: Vec<Edge>,
-    /// What a hybrid encoding (pcce.txt §6) relies on. Numbers of a function may then stand for several sub-paths,
-    /// which the stack offset tells apart.
+    /// The assumptions of a hybrid encoding (pcce.txt §6). With one, numbers of a function may stand for
+    /// several sub-paths, which the stack offset tells apart.
     #[serde(deserialize_with = "required")]
     pub hybrid: Option<Hybrid>,
 }
 
-/// How a function is encoded.
+/// The encoding of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EncodedFunction {
     /// Number of encodings of the function's sub-paths (`numCC`), which are numbered `0..num_cc`.
     pub num_cc: u64,
-    /// The program's ids in the function are these numbers plus this, modulo 2⁶⁴, and negated in encodings without an
-    /// open node. 0 for entries.
+    /// The program's ids in the function are these numbers plus this, modulo 2⁶⁴, and negated in encodings
+    /// without an open node. 0 for entries.
     pub id_offset: i64,
-    /// Whether the function can be entered with id 0 (it has the dummy in-edge, pcce.txt §5).
-    /// The dummy in-edge, where there is one, has the value 0.
+    /// True if the function can be entered with id 0 (it has the dummy in-edge, pcce.txt §5). The dummy
+    /// in-edge, where there is one, has the value 0.
     pub entry: bool,
-    /// Whether open calls may reach it: its smallest ids are then those of the open node, which has the dummy in-edge.
+    /// True if open calls may reach it: its smallest ids are then those of the open node, which has the dummy
+    /// in-edge.
     pub open: bool,
     /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
     #[serde(deserialize_with = "required")]
@@ -290,28 +285,29 @@ pub struct EncodedFunction {
 
 /// A call that has an addition value, or pushes because of the numbering.
 ///
-/// A direct call from one instrumented function of the encoding to another always has one, unless one of them is
-/// silent, and so has a call by name that the link has bound to a function of the encoding; any other call only if
-/// there is an open node.
+/// A direct call from one instrumented function of the encoding to another always has one, unless one of them
+/// is silent, and so has a call by name that the link has bound to a function of the encoding; any other call
+/// only if there is an open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {
     /// The call site. Its function is the caller.
     pub site: u32,
     /// The callee, if the link has bound the call to a function of the encoding. Only calls by name
-    /// ([`SiteKind::External`]) have one. Without it, the callee is that of the direct call, or the open node.
+    /// ([`SiteKind::External`]) have one. Without it, the callee is that of the direct call, or the open
+    /// node.
     #[serde(deserialize_with = "required")]
     pub callee: Option<u32>,
-    /// What is done at the call.
+    /// The action at the call.
     pub code: EdgeCode,
 }
 
-/// What is done to the context at a call.
+/// The action on the context at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeCode {
-    /// The addition value, from numbers of the caller to numbers of the callee (pcce.txt, Algorithm 1). The program
-    /// adds it plus the callee's [`id_offset`](EncodedFunction::id_offset) minus the caller's.
+    /// The addition value, from numbers of the caller to numbers of the callee (pcce.txt, Algorithm 1). The
+    /// program adds it plus the callee's [`id_offset`](EncodedFunction::id_offset) minus the caller's.
     Add(u64),
     /// The addition value of an open call: the edge leads to the open node.
     Open(u64),
@@ -319,23 +315,23 @@ pub enum EdgeCode {
     Back,
     /// An edge cut because `numCC` would not fit (pcce.txt §7): the call pushes.
     Cut,
-    /// The callee requires a push: it makes calls that must stay tail calls, or callers that
-    /// do not push may enter it.
+    /// The callee requires a push: it makes calls that must stay tail calls, or callers that do not push may
+    /// enter it.
     Required,
 }
 
-/// What a hybrid encoding relies on.
+/// The assumptions of a hybrid encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hybrid {
-    /// How often code was generated to measure stacks. For people only.
+    /// The number of times that code was generated to measure stacks. For people only.
     pub rounds: u32,
-    /// How much stack functions take, where the encoding relies on it: how far the stack pointer is below the canonical
-    /// frame address at the function's calls. ⟨function, bytes⟩.
+    /// The stack sizes of functions on which the encoding relies: the distance of the stack pointer below the
+    /// canonical frame address at the function's calls. ⟨function, bytes⟩.
     pub stack_sizes: Vec<(u32, u32)>,
     /// Functions whose sub-paths with number 0 may begin at a place on the stack that nobody knows.
     pub unknown_bases: Vec<u32>,
-    /// How far below the caller's activation that of the callee begins, where that is known; 0 of a jump.
+    /// The distance from the caller's activation down to that of the callee, where it is known; 0 for a jump.
     /// ⟨index into [`Encoding::edges`], bytes⟩.
     pub stack_offsets: Vec<(u32, u32)>,
 }

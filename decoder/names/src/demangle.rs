@@ -6,8 +6,8 @@ use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
 use crate::rewrite;
 
-/// A demangled name longer than this is given up, and the linkage name is shown: the substitutions
-/// of a short C++ name can stand for gigabytes.
+/// A demangled name longer than this is given up, and the linkage name is shown: the substitutions of a short
+/// C++ name can stand for gigabytes.
 const MAX_LEN: usize = 1 << 16;
 
 /// The name as in the source, if `linkage` is a mangled C++ or Rust name; else `linkage` itself.
@@ -57,9 +57,9 @@ fn without_unit(linkage: &str) -> &str {
     }
 }
 
-/// The crate writes the commas around packs of parameters that have none, and of expanded ones what stands beside the
-/// parameter (`&&`). In C++, nothing else leads to a comma behind an opening bracket, a comma, or in front of a closing
-/// one, or to parameters without a type.
+/// The crate writes the commas around packs of parameters that have none, and of expanded ones what stands
+/// beside the parameter (`&&`). In C++, nothing else leads to a comma behind an opening bracket, a comma, or
+/// in front of a closing one, or to parameters without a type.
 fn without_empty_packs(name: &str) -> String {
     const COMMA: &str = ", ";
     const EXPANDED: [&str; 4] = ["&&", "&", " const&", "const&"];
@@ -71,8 +71,8 @@ fn without_empty_packs(name: &str) -> String {
         let expanded =
             EXPANDED.iter().find_map(|e| item.strip_prefix(e)).filter(|rest| !first && closes(rest));
         item = expanded.unwrap_or(item);
-        // Where a list is closed, its last comma goes, and the blank between two brackets comes, which the comma had
-        // made needless.
+        // Where a list is closed, its last comma goes, and the blank between two brackets comes, which the
+        // comma had made needless.
         if item.starts_with(['>', ')']) && out.ends_with(COMMA) {
             out.truncate(out.len() - COMMA.len());
             if item.starts_with('>') && out.ends_with('>') {
@@ -80,7 +80,8 @@ fn without_empty_packs(name: &str) -> String {
             }
         }
         out.push_str(item);
-        // A list that begins with such a parameter. Behind a blank, it is a reference to a function or an array.
+        // A list that begins with such a parameter. Behind a blank, it is a reference to a function or an
+        // array.
         for expanded in EXPANDED {
             let list = out.strip_suffix(')').unwrap_or(&out).strip_suffix(expanded);
             if let Some(list) =

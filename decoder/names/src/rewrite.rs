@@ -1,11 +1,11 @@
-//! What the demangler does not know, or gets wrong: names of C++20 modules (`W` of the Itanium ABI), and the parameters
-//! of constructors that are templates.
+//! Names that the demangler does not know, or gets wrong: names of C++20 modules (`W` of the Itanium ABI),
+//! and the parameters of constructors that are templates.
 //!
-//! A module's name stands in front of the name that belongs to it, and is a substitution, as a scope's is. So the
-//! mangled name is rewritten: each module becomes a scope of a name that is none of the program's, and where a
-//! substitution stands for a module, the name behind it gets a mark. In what is demangled both become `@module`, as
-//! `c++filt` writes it. Which substitutions stand for modules is tried, and checked: the demangler is asked what
-//! each of them is.
+//! A module's name stands in front of the name that belongs to it, and is a substitution, as a scope's is. So
+//! the mangled name is rewritten: each module becomes a scope of a name that is none of the program's, and
+//! where a substitution stands for a module, the name behind it gets a mark. In what is demangled both become
+//! `@module`, as `c++filt` writes it. Which substitutions stand for modules is tried, and checked: the
+//! demangler is asked what each of them is.
 
 use std::fmt::Write as _;
 
@@ -24,8 +24,8 @@ const MOST: usize = 96;
 const LONGEST: usize = 1 << 11;
 const MOST_SUBSTITUTIONS: usize = 12;
 
-/// Demangles a name with modules, or with a template of a constructor. None if it has neither, or is not understood.
-/// `demangle` is for names without.
+/// Demangles a name with modules, or with a template of a constructor. None if it has neither, or is not
+/// understood. `demangle` is for names without.
 pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Option<String> {
     const CONSTRUCTORS: [&str; 4] = ["C1", "C2", "C3", "CI"];
     let rest = linkage.strip_prefix("_Z")?;
@@ -43,7 +43,7 @@ pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Opt
     if found.modules.is_empty() || found.substitutions.len() > MOST_SUBSTITUTIONS {
         return None;
     }
-    // Which substitutions are modules, by number: at first none, then one, and so on.
+    // The substitutions that are modules, by number: at first none, then one, and so on.
     let mut waiting: Vec<Vec<(usize, String)>> = vec![Vec::new()];
     for tried in 0..MOST {
         let known = waiting.get(tried)?.clone();
@@ -63,7 +63,8 @@ pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Opt
     None
 }
 
-/// True if the substitutions that are modules, taken for some as the type of another parameter, are exactly those.
+/// True if the substitutions that are modules, taken for some as the type of another parameter, are exactly
+/// those.
 fn is_right(
     written: &str,
     substitutions: &[usize],
@@ -143,7 +144,6 @@ fn source_name(rest: &str) -> Option<(&str, &str)> {
 #[derive(Default)]
 struct Rewritten {
     written: String,
-    /// The modules that it names.
     modules: Vec<String>,
     /// The substitutions in it that may be modules: names follow them.
     substitutions: Vec<usize>,
@@ -164,11 +164,10 @@ enum Open {
     Other,
 }
 
-/// What came last in a nested name.
+/// The last component of a nested name.
 #[derive(Clone, Copy, PartialEq)]
 enum Last {
     Constructor,
-    /// The template arguments of a constructor.
     Arguments,
     Other,
 }
@@ -281,7 +280,8 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
                     _ => {}
                 }
                 if closed == Open::Nested(Last::Arguments) {
-                    // The demangler takes the first parameter of a constructor's template for the type that it returns.
+                    // The demangler takes the first parameter of a constructor's template for the type that
+                    // it returns.
                     found.written.push_str("Ev");
                     found.has_constructor = true;
                     rest = &rest[1..];
@@ -368,7 +368,7 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
     Some(found)
 }
 
-/// Whether the name of a module was written last, so that the name that belongs to it is to come.
+/// Returns whether the name of a module was written last, so that the name that belongs to it is to come.
 fn ends_open(written: &str) -> bool {
     let last = |mark: &str| written.rfind(mark).map(|at| at + mark.len());
     let Some(at) = last(SCOPE).max(last(PARTITION)) else { return false };
@@ -378,7 +378,6 @@ fn ends_open(written: &str) -> bool {
     begin + len == written.len()
 }
 
-/// The number of a substitution.
 fn number(spelled: &str) -> Option<usize> {
     match spelled.strip_prefix('S')?.strip_suffix('_')? {
         "" => Some(0),

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 const OPERATORS: [&str; 15] =
     ["<=>", "<<=", ">>=", "->*", "->", "<<", ">>", "<=", ">=", "()", "[]", "<", ">", "new[]", "delete[]"];
 
-/// The name without the parameters, the template arguments and the return type of C++, and without the generic
-/// arguments of Rust. What is not understood stays as it is.
+/// The name without the parameters, the template arguments and the return type of C++, and without the
+/// generic arguments of Rust. What is not understood stays as it is.
 #[must_use]
 pub fn short(name: &str) -> Cow<'_, str> {
     if !name.contains(['<', '(']) {
@@ -96,7 +96,7 @@ pub fn bare(name: &str) -> &str {
             '<' | '{' | '[' | '(' => {
                 let Some(length) = closing(rest) else { return name };
                 if c == '(' {
-                    // Those of a function that something is in belong to the name.
+                    // The parameters of an enclosing function belong to the name.
                     end = Some(at).filter(|_| !rest[length..].contains("::"));
                 }
                 at += length;
@@ -110,7 +110,8 @@ pub fn bare(name: &str) -> &str {
     &name[begin..end.unwrap_or(name.len())]
 }
 
-/// Whether what stands here is the type that a conversion operator makes, or the rest of an operator's name.
+/// Returns whether what stands here is the type that a conversion operator makes, or the rest of an
+/// operator's name.
 fn conversion(out: &str) -> bool {
     out.rsplit("::").next().is_some_and(|last| last == "operator" || last.starts_with("operator "))
 }

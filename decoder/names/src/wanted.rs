@@ -25,7 +25,7 @@ impl Wanted {
         &self.text
     }
 
-    /// Whether it means the function of this linkage name, which is `source` in the source.
+    /// Returns whether it means the function of this linkage name, which is `source` in the source.
     #[must_use]
     pub fn fits(&self, linkage: &str, source: &str) -> bool {
         linkage == self.text
@@ -34,7 +34,8 @@ impl Wanted {
             || forms(source).contains(&self.plain)
     }
 
-    /// The names that are most like it, at most five: those that contain it, then those that are written nearly so.
+    /// The names that are most like it, at most five: those that contain it, then those that are written
+    /// nearly so.
     #[must_use]
     pub fn similar<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<String> {
         let wanted = plain(bare(&self.text)).to_lowercase();
@@ -57,7 +58,7 @@ impl Wanted {
     }
 }
 
-/// What an error says behind a name that nobody has.
+/// The hint of an error about a name that no function has.
 #[must_use]
 pub fn hint(similar: &[String]) -> String {
     match similar {
@@ -79,15 +80,15 @@ fn without_parameters(name: &str) -> &str {
     &name[..bare.as_ptr() as usize - name.as_ptr() as usize + bare.len()]
 }
 
-/// What a name in the source is without parameters, without return type, and without template arguments, each as
+/// A name in the source without parameters, without return type, and without template arguments, each as
 /// [`plain`] leaves it.
 #[must_use]
 pub fn forms(source: &str) -> [String; 3] {
     [plain(without_parameters(source)), plain(bare(source)), plain(&short(source))]
 }
 
-/// What tells two names apart: without ABI tags (`[abi:cxx11]`), what tells copies of a function apart (`[clone …]`,
-/// `.llvm.123`), and blanks that separate nothing.
+/// The part of a name that counts in comparisons: without ABI tags (`[abi:cxx11]`), marks of copies of a
+/// function (`[clone …]`, `.llvm.123`), and blanks that separate nothing.
 #[must_use]
 pub fn plain(name: &str) -> String {
     let name = without_tags(name);

@@ -1,6 +1,6 @@
-//! `pcce trace collect`: a program is run several times, each run keeps a part of its trace, and the parts are put
-//! together (distributed-program-tracing.txt). What the runs leave is in a folder beside the trace, so that the same
-//! command goes on where it was interrupted.
+//! `pcce trace collect`: a program is run several times, each run keeps a part of its trace, and the parts
+//! are put together (distributed-program-tracing.txt). What the runs leave is in a folder beside the trace,
+//! so that the same command goes on where it was interrupted.
 
 mod engine;
 mod folder;
@@ -160,7 +160,7 @@ pub fn merge_parts(args: &MergeArgs) -> anyhow::Result<Status> {
     put_together(&args.program, &args.parts, &args.output)
 }
 
-/// Whether all runs have ended, in the same way.
+/// Returns whether all runs have ended, in the same way.
 fn check_ends(folder: &Folder) -> anyhow::Result<()> {
     let mut lost = Vec::new();
     let mut ended: Vec<(Ended, Vec<u32>)> = Vec::new();

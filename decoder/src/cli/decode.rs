@@ -184,7 +184,8 @@ impl<'d> Output<'d> {
         self.token(token, place)
     }
 
-    /// A line of a crash report: the trace stands in the place of the context, and the other lines are copied.
+    /// A line of a crash report: the trace stands in the place of the context, and the other lines are
+    /// copied.
     fn report_line(&mut self, line: &[u8], number: u64) -> anyhow::Result<()> {
         let text = self.format == Format::Text;
         if line.starts_with(crash_report::FIRST_KEY) {

@@ -1,9 +1,9 @@
 //! `pcce filter`.
 //!
-//! One thread reads blocks of whole lines, several decode, and this one writes. Block after block goes to the next
-//! decoding thread in turn, and the results are taken in the same turn, so the order stays. Each thread holds a
-//! few blocks: memory is bounded. A block is sent off as soon as a line is complete, so that nobody who looks at a
-//! running log waits.
+//! One thread reads blocks of whole lines, several decode, and this one writes. Block after block goes to the
+//! next decoding thread in turn, and the results are taken in the same turn, so the order stays. Each thread
+//! holds a few blocks: memory is bounded. A block is sent off as soon as a line is complete, so that nobody
+//! who looks at a running log waits.
 
 mod logs;
 
@@ -60,7 +60,7 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
             anyhow::bail!("`--format json` is for contexts, not for a log: it needs `--collapse`")
         }
     };
-    // The first file may be a log already: dictionaries are told by their content.
+    // The first file may be a log already: dictionaries are recognised by their content.
     let first = args.dictionary.as_deref();
     let program = first.filter(|first| !is_log(first));
     let paths: Vec<PathBuf> = first
@@ -131,7 +131,8 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     Ok(report(&failures, args.collapse, |line| place(&paths, &starts, line)))
 }
 
-/// Whether a file is a log, not a dictionary: one that can be read, with another content than those have.
+/// Returns whether a file is a log, not a dictionary: one that can be read, with another content than those
+/// have.
 fn is_log(path: &Path) -> bool {
     path.is_file() && File::open(path).is_ok() && !store::is_dictionary(path)
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use pcce_dictionary::{Dictionary, EdgeCode, Encoding, STATIC, SiteKind, SkipReason};
 use serde::Serialize;
 
-use super::{InfoArgs, InfoFormat, Status};
+use super::{InfoArgs, InfoFormat, LLVM, Status};
 
 #[derive(Serialize)]
 struct Info {
@@ -98,9 +98,6 @@ struct Tool {
     /// How to get it, where it is not found.
     cure: Option<String>,
 }
-
-/// The LLVM that the pass is built for.
-const LLVM: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
 
 /// Describes the file, if there is one, and the tools.
 pub fn run(args: &InfoArgs) -> anyhow::Result<Status> {

@@ -24,8 +24,8 @@ pub fn own_linker() -> anyhow::Result<PathBuf> {
 /// The names by which compilers look for linkers.
 const LINKERS: [&str; 6] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "mold"];
 
-/// Runs a command that finds `pcce-ld` where it looks for a linker, and ends as it does. gcc and clang look in the
-/// folders of COMPILER_PATH first, other programs in PATH.
+/// Runs a command that finds `pcce-ld` where it looks for a linker, and ends as it does. gcc and clang look
+/// in the folders of COMPILER_PATH first, other programs in PATH.
 pub fn run(LinkArgs { command }: &LinkArgs) -> anyhow::Result<Status> {
     let linker = own_linker()?;
     let folder =

@@ -39,12 +39,24 @@ struct Arguments {
     command: Command,
 }
 
-/// The release, and the LLVM that the pass beside it is built for.
-const VERSION: &str = if cfg!(feature = "llvm22") {
-    concat!(env!("CARGO_PKG_VERSION"), " (pass for LLVM 22)")
-} else {
-    concat!(env!("CARGO_PKG_VERSION"), " (pass for LLVM 19)")
-};
+#[cfg(feature = "llvm22")]
+macro_rules! llvm {
+    () => {
+        "22"
+    };
+}
+#[cfg(not(feature = "llvm22"))]
+macro_rules! llvm {
+    () => {
+        "19"
+    };
+}
+
+/// The LLVM that the pass beside this command is built for.
+pub const LLVM: &str = llvm!();
+
+/// The release, and that LLVM.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (pass for LLVM ", llvm!(), ")");
 
 const EXIT_STATUS: &str = "Exit status: 0 if everything was done, 2 otherwise.";
 
@@ -150,7 +162,8 @@ Examples:
 /// Arguments of `pcce relink`.
 #[derive(Args)]
 pub struct RelinkArgs {
-    /// What was kept (PROGRAM.pcce-kept); or the program, stripped or not, beside which it is, or that is in --kept
+    /// What was kept (PROGRAM.pcce-kept); or the program, stripped or not, beside which it is, or that is in
+    /// --kept
     #[arg(value_name = "KEPT|PROGRAM")]
     pub file: PathBuf,
     /// File to write [default: the program's name, in this folder]
@@ -185,13 +198,16 @@ pub struct DecodeArgs {
     /// Dictionary of the build (from `pcce dict`), or the program itself; left out, it is found by build id
     #[arg(value_name = "DICT")]
     pub dictionary: Option<PathBuf>,
-    /// Context tokens (pcce1.…), or numbers of pcce_context(); none: read standard input, one a line, or a crash report
+    /// Context tokens (pcce1.…), or numbers of pcce_context(); none: read standard input, one a line, or a
+    /// crash report
     #[arg(value_name = "TOKEN")]
     pub tokens: Vec<String>,
-    /// Folder with dictionaries, programs or debug files, looked through by build id; may be given several times
+    /// Folder with dictionaries, programs or debug files, looked through by build id; may be given several
+    /// times
     #[arg(long, value_name = "DIR")]
     pub dicts: Vec<PathBuf>,
-    /// Join each token with its thread's token (pcce_thread_token): the next argument, or the next word of the line
+    /// Join each token with its thread's token (pcce_thread_token): the next argument, or the next word of
+    /// the line
     #[arg(long)]
     pub across_threads: bool,
     /// Form of the output
@@ -242,7 +258,8 @@ pub struct FilterArgs {
     /// Dictionary of the build (from `pcce dict`), or the program itself; left out, it is found by build id
     #[arg(value_name = "PROGRAM|DICT")]
     pub dictionary: Option<PathBuf>,
-    /// Folder with dictionaries, programs or debug files, looked through by build id; may be given several times
+    /// Folder with dictionaries, programs or debug files, looked through by build id; may be given several
+    /// times
     #[arg(long, value_name = "DIR")]
     pub dicts: Vec<PathBuf>,
     /// Logs, read one after the other, also compressed by gzip or zstd; none: standard input
@@ -251,14 +268,15 @@ pub struct FilterArgs {
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Print each context once, with how often it stands in the log, instead of the log; the most frequent one first
+    /// Print each context once, with how often it stands in the log, instead of the log; the most frequent
+    /// one first
     #[arg(long)]
     pub collapse: bool,
     /// Form of the contexts
     #[arg(long, value_enum, default_value_t = FilterFormat::Text)]
     pub format: FilterFormat,
-    /// The file that PCCE_NUMBERS named for the program. Numbers in the log are decoded, too: `pcce:NUMBER`, and any
-    /// other word that is a number from 2^63 on
+    /// The file that PCCE_NUMBERS named for the program. Numbers in the log are decoded, too: `pcce:NUMBER`,
+    /// and any other word that is a number from 2^63 on
     #[arg(long, value_name = "FILE")]
     pub numbers: Option<PathBuf>,
     /// Dictionary of a shared library (or the library itself); may be given several times
@@ -466,8 +484,8 @@ pub fn description() -> clap::Command {
 }
 
 /// Writes an error message of one line. Nobody may be there to read it: that is no reason to panic, as
-/// `eprintln` does. Names in it can come from a file that is not trusted, so what
-/// controls a terminal is escaped.
+/// `eprintln` does. Names in it can come from a file that is not trusted, so what controls a terminal is
+/// escaped.
 pub fn message(text: &str) {
     let _ = writeln!(io::stderr(), "error: {}", printable(text));
 }
@@ -477,7 +495,7 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {}", printable(text));
 }
 
-/// Whether the error is a write to a pipe that nobody reads.
+/// Returns whether the error is a write to a pipe that nobody reads.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)

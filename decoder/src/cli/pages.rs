@@ -1,5 +1,5 @@
-//! `pcce pages`: manual pages and completions of shells, and the keywords of `pcce_instrument` for CMake, where an
-//! installation has them in its `share`.
+//! `pcce pages`: manual pages and completions of shells, and the keywords of `pcce_instrument` for CMake,
+//! where an installation has them in its `share`.
 
 use std::fmt::Write;
 use std::fs;

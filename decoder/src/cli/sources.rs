@@ -18,12 +18,12 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Dictionaries are looked for by build id where no program is given, or folders are. `numbers`: a file whose
-    /// numbers are decoded, too.
+    /// Dictionaries are looked for by build id where no program is given, or folders are. `numbers`: a file
+    /// whose numbers are decoded, too.
     ///
     /// # Errors
-    /// A file that cannot be read, or is no dictionary and has none, dictionaries that do not fit together, and a file
-    /// that is none of numbers.
+    /// A file that cannot be read, or is no dictionary and has none, dictionaries that do not fit together,
+    /// and a file that is none of numbers.
     pub fn open(
         program: Option<&Path>,
         more: &[PathBuf],

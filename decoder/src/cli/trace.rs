@@ -206,8 +206,8 @@ fn complete(gaps: u64, of: &str) -> Status {
     Status::Failed
 }
 
-/// Says what is missing in the file of a trace, and in the beginnings of the streams that are counted from there.
-/// Returns at how many places the file lacks something.
+/// Says what is missing in the file of a trace, and in the beginnings of the streams that are counted from
+/// there. Returns at how many places the file lacks something.
 fn missing(file: &TraceFile, path: &Path, counted: &[&Stream]) -> u64 {
     let cut_off = file.without_beginning(counted);
     if cut_off > 0 {
@@ -293,7 +293,7 @@ fn streams<'t>(file: &'t TraceFile, args: &TraceArgs) -> anyhow::Result<Vec<&'t 
     Ok(streams)
 }
 
-/// Whether the program records its blocks.
+/// Returns whether the program records its blocks.
 fn needs_blocks(tables: &Tables) -> anyhow::Result<()> {
     if !tables.has_blocks() {
         bail!("the program records its calls only: build it with --pcce-trace=blocks");

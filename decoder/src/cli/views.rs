@@ -8,8 +8,8 @@ use pcce::profile::Kind;
 
 use super::appearance::Appearance;
 
-/// Gives each `--by` the values that it takes: the numbers of its kind of profile, and in pictures those that can be
-/// added.
+/// Gives each `--by` the values that it takes: the numbers of its kind of profile, and in pictures those that
+/// can be added.
 pub fn with_values_of_by(command: clap::Command) -> clap::Command {
     let names = |kinds: &[Kind], all: bool| {
         let metrics = kinds.iter().flat_map(|kind| kind.metrics());

@@ -18,9 +18,9 @@ use super::ranges::{Range, is_outlined, ranges, roles};
 use super::unwind::unwind_tables;
 use super::{findings, split_functions};
 
-/// Makes the table of a linked program. `file` has its symbols and debug information, `loaded` its instructions and
-/// unwind tables: the same file, or the stripped program beside its debug file. `addresses`: the content of
-/// [`SECTION`](pcce_dictionary::code::SECTION).
+/// Makes the table of a linked program. `file` has its symbols and debug information, `loaded` its
+/// instructions and unwind tables: the same file, or the stripped program beside its debug file. `addresses`:
+/// the content of [`SECTION`](pcce_dictionary::code::SECTION).
 pub(crate) fn build(
     file: &object::File<'_>,
     loaded: &object::File<'_>,
@@ -53,7 +53,7 @@ pub(crate) fn build(
         let name = table.names.number(name_at[&range.start]);
         table.rows.insert(range.start, row(range, name));
     }
-    // Where code goes on that no range is known to be.
+    // Targets of jumps where no range is known.
     let mut elsewhere = BTreeSet::new();
     for (number, range) in ranges.iter().enumerate() {
         if !matches!(range.role, Role::Instrumented(..)) || range.part {
@@ -73,7 +73,7 @@ pub(crate) fn build(
             table.fill(&function, &image, &pads.concat(), range.start, &name_at);
         }
     }
-    // That code may go on elsewhere, too.
+    // The code there may jump elsewhere, too.
     let mut known = elsewhere.clone();
     let mut read = BTreeSet::new();
     while let Some(target) = elsewhere.pop_first() {
@@ -101,8 +101,8 @@ pub(crate) fn build(
     }
 }
 
-/// Where calls by name enter functions of a program that writes traces: behind the instruction with which those begin
-/// that others may enter, too.
+/// The addresses at which calls by name enter functions of a program that writes traces: behind the
+/// instruction with which functions begin that other code may enter, too.
 fn behind_entries<'a>(
     file: &object::File<'_>,
     image: &Image<'_>,
@@ -138,7 +138,6 @@ fn row(range: &Range<'_>, name: u32) -> FunctionCode {
     }
 }
 
-/// The table in the making.
 struct Table {
     names: Names,
     lines: Lines,
@@ -152,7 +151,7 @@ impl Table {
         (address - row.start < row.len).then_some(row)
     }
 
-    /// Adds what the instructions of a function say, to the rows of all of its parts.
+    /// Adds the findings about a function to the rows of all of its parts.
     fn fill(
         &mut self,
         function: &Function,
@@ -190,15 +189,15 @@ impl Table {
         for (behind, target) in function.calls() {
             let name = target.and_then(|t| name_at.get(&t)).filter(|name| !name.0.is_empty());
             let name = name.map_or(0, |&name| self.names.number(name) + 1);
-            // The byte in front belongs to the call.
+            // The byte in front of the return address belongs to the call.
             if let Some(row) = self.row(behind - 1) {
                 row.calls.push(((behind - row.start) as u32, name));
             }
         }
     }
 
-    /// Notes that an instrumented function goes on at an address where no function is known to begin. Returns where
-    /// that code is, if it is none of another instrumented function.
+    /// Marks the code at an address as opaque: an instrumented function jumps there, and no function is known
+    /// to begin there. Returns where that code is, if it is not part of another instrumented function.
     fn lose(&mut self, target: u64, image: &Image<'_>) -> Option<(u64, u64)> {
         let next = self.rows.range(target.checked_add(1)?..).next().map(|(start, _)| *start);
         if let Some(row) = self.row(target) {
@@ -219,8 +218,8 @@ impl Table {
     }
 }
 
-/// The names of all functions, by their addresses. Namesakes are numbered from 1 on where they are local; what other
-/// images can call is 0, and so are the stubs that lead to it.
+/// The names of all functions, by their addresses. Namesakes are numbered from 1 on where they are local;
+/// what other images can call is 0, and so are the stubs that lead to it.
 fn named<'a>(
     file: &object::File<'_>,
     ranges: &[Range<'a>],

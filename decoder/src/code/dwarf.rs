@@ -1,7 +1,7 @@
-//! Whether debug information is such that reading it takes no more than its file can honestly ask for.
+//! Debug information, checked so that reading it takes no more than a file of its size can honestly ask for.
 //!
-//! In DWARF a few bytes can stand for very much: tables and strings that many units share, entries within entries. What
-//! reads it (addr2line) follows all of that. What no compiler writes is found here before.
+//! In DWARF a few bytes can stand for very much: tables and strings that many units share, entries within
+//! entries. What reads it (addr2line) follows all of that. This module first finds what no compiler writes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,10 +14,11 @@ use object::Object;
 
 use super::elf::content;
 
-/// How the debug information is read.
+/// A reader of a section of the debug information.
 pub(super) type Reader = EndianArcSlice<LittleEndian>;
 
-/// The debug information of a file of so many bytes; none if it is damaged, or more than such a file can hold.
+/// The debug information of a file of so many bytes; none if it is damaged, or more than such a file can
+/// hold.
 pub(super) fn debug_information(file: &object::File<'_>, len: u64) -> Option<gimli::Dwarf<Reader>> {
     let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
         let data = file.section_by_name(id.name()).and_then(|s| content(&s, id.name()).ok());
@@ -26,12 +27,13 @@ pub(super) fn debug_information(file: &object::File<'_>, len: u64) -> Option<gim
     gimli::Dwarf::load(section).ok().filter(|dwarf| is_bounded(dwarf, len))
 }
 
-/// Entries within entries: compilers inline far less deeply.
+/// Bound on the depth of entries. Compilers inline far less deeply.
 const MOST_NESTED: isize = 1 << 10;
-/// Of everything that is counted, so much is fine in a file of any size.
+/// The amount of each kind that is fine in a file of any size.
 const BASE: u64 = 1 << 20;
 
-/// What may still be read, by kind: of each no more than a file of its size has. In bytes, but for entries.
+/// The amounts that may still be read, by kind, bounded by what a file of its size has. In bytes, but for
+/// entries.
 struct Left {
     abbreviations: u64,
     /// Subprograms and inlined calls.
@@ -42,8 +44,8 @@ struct Left {
     file_names: u64,
 }
 
-/// Whether debug information in a file of so many bytes is no more than such a file can hold. Not if it is damaged,
-/// either.
+/// Returns whether debug information in a file of so many bytes is no more than such a file can hold. Not if
+/// it is damaged, either.
 fn is_bounded(dwarf: &Dwarf<Reader>, file: u64) -> bool {
     let bound = |shift: u32| BASE + (file >> shift);
     let mut left = Left {
@@ -107,7 +109,6 @@ impl Left {
         Ok(Some(tables))
     }
 
-    /// Reads the entries of a unit.
     fn entries(&mut self, mut entries: EntriesRaw<'_, Reader>) -> gimli::Result<bool> {
         while !entries.is_empty() {
             if entries.next_depth() > MOST_NESTED {

@@ -1,4 +1,4 @@
-//! What instructions do to the [`AbstractState`].
+//! The effects of instructions on the [`AbstractState`].
 
 use pcce_abi::layout;
 use pcce_dictionary::code::State;
@@ -13,7 +13,6 @@ const TOP: i64 = layout::TLS_TOP as i64;
 /// Outlined sequences that call one another are followed this far.
 const MOST_NESTED: u32 = 8;
 
-/// A place in memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// In the thread-local block, at this offset.
@@ -27,7 +26,7 @@ pub(super) enum Place {
     Other,
 }
 
-/// What instructions of a function do.
+/// The effects of a function's instructions.
 pub(super) struct Effects<'a> {
     pub(super) function: &'a Function,
     pub(super) image: &'a dyn Surroundings,
@@ -127,7 +126,8 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// Applies a call, or a jump that leaves the function. `depth`: how many outlined sequences are around it.
+    /// Applies a call, or a jump that leaves the function. `depth`: how many outlined sequences are around
+    /// it.
     pub(super) fn call(&self, state: &mut AbstractState, call: &Instruction, depth: u32) {
         let target = match call.control {
             Control::Call(callee) => callee,
@@ -237,8 +237,8 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// If an instruction pushes by a store to `top`: how far the frame is below the canonical frame address, where that
-    /// is known.
+    /// If an instruction pushes by a store to `top`: how far the frame is below the canonical frame address,
+    /// where that is known.
     pub(super) fn push(&self, state: &AbstractState, instruction: &Instruction) -> Option<Option<u32>> {
         let Effect::Store { to, size, update } = instruction.effect else { return None };
         let size = i64::from(size);
@@ -255,8 +255,8 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// How far an address on the stack is below the canonical frame address, from its distance from the stack pointer
-    /// at the function's entry.
+    /// The distance from the canonical frame address down to an address on the stack, from the latter's
+    /// distance from the stack pointer at the function's entry.
     pub(super) fn below_cfa(&self, at: i64) -> Option<u32> {
         u32::try_from(self.registers.entry_to_cfa.checked_sub(at)?).ok()
     }

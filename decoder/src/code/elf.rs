@@ -13,26 +13,19 @@ use super::machine::{self, ThreadSegment};
 /// First bytes of each ELF file.
 pub const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
 
-/// Why the content of a section cannot be read.
+/// Errors of reading a section.
 #[derive(Debug, Error)]
 pub enum SectionError {
     /// The section's compressed content is damaged.
     #[error("damaged section {section}: {cause}; build the program again, or copy it again")]
-    Damaged {
-        /// Name of the section.
-        section: &'static str,
-        /// What is wrong with it.
-        cause: object::Error,
-    },
+    Damaged { section: &'static str, cause: object::Error },
     /// The section claims to be much larger than what such sections honestly are.
     #[error(
         "damaged section {section}: it claims to have {claimed} bytes in {stored} compressed ones; build the \
          program again, or copy it again"
     )]
     Overlong {
-        /// Name of the section.
         section: &'static str,
-        /// Its size by its header.
         claimed: u64,
         /// Size of what is in the file.
         stored: usize,
@@ -53,8 +46,8 @@ pub(crate) fn content<'data>(
     data.decompress().map_err(cause)
 }
 
-/// How many bytes of the file its sections take. None if two take the same ones, or one takes more than there are: a
-/// small file would seem to hold very much.
+/// The number of bytes of the file that its sections take. None if two sections overlap, or one is larger
+/// than the file: a small file would seem to hold very much.
 pub(crate) fn stored(file: &object::File<'_>) -> Option<u64> {
     let object::File::Elf64(elf) = file else { return None };
     let mut places: Vec<(u64, u64)> =
@@ -66,8 +59,8 @@ pub(crate) fn stored(file: &object::File<'_>) -> Option<u64> {
     (apart && inside).then(|| places.iter().map(|place| place.1).sum())
 }
 
-/// Whether the names of a file's symbols can be read in a time that goes with its size: symbols may share a name
-/// without an end.
+/// Returns whether the names of a file's symbols can be read in a time that goes with its size: symbols may
+/// share a name without an end.
 pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
     /// Bytes that reading all names once may take, and more for each byte of the file.
     const BASE: u64 = 1 << 34;
@@ -87,13 +80,13 @@ pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
     )
 }
 
-/// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that is a
-/// program. None for other images.
+/// The offset of the thread's block from the thread pointer, in bytes, in the image that defines it, if that
+/// is a program. None for other images.
 pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
     tls_offset_of(file, pcce_abi::TLS_SYMBOL)
 }
 
-/// The same of any thread-local variable.
+/// As [`tls_offset`], of any thread-local variable.
 pub fn tls_offset_of(file: &object::File<'_>, name: &str) -> Option<i64> {
     let symbol = file
         .symbols()

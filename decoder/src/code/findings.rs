@@ -1,8 +1,8 @@
-//! What a function's instructions have done to the id, and where its activations have their calls and frames, found in
-//! its machine code.
+//! The effect of a function's instructions on the id, and the places of its calls and frames in its
+//! activations, found in its machine code.
 //!
-//! The result of the data flow ([`Flow`]) is only used if it holds together: wherever the function returns, the id must
-//! be what it was. What cannot be followed is [`State::Unknown`].
+//! The result of the data flow ([`Flow`]) is only used if it holds together: wherever the function returns,
+//! the id must be what it was. What cannot be followed is [`State::Unknown`].
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use super::function::{Function, Surroundings};
 use super::machine::{Control, Effect, Instruction, Operand, Update};
 use super::state::Value;
 
-/// What the machine code of a function says.
+/// The findings about a function's machine code.
 pub(super) struct Findings {
     /// The state before each instruction, in the order of the addresses.
     pub(super) states: Vec<State>,
-    /// How far the stack pointer is below the canonical frame address at each call.
+    /// The distance from the canonical frame address down to the stack pointer at each call.
     pub(super) frame_offset: Common,
-    /// How far the pushed frame is below the canonical frame address at each push.
+    /// The distance from the canonical frame address down to the pushed frame at each push.
     pub(super) frame_position: Common,
     /// No jump leaves the activation to another function.
     pub(super) stays: bool,
@@ -57,8 +57,8 @@ impl Common {
     }
 }
 
-/// What the machine code of a function says; `pads` are its landing pads, and `open_thunk` is where it jumps to push
-/// for its caller: that calls it again.
+/// Finds what the machine code of a function does. `pads` are its landing pads, and `open_thunk` is where it
+/// jumps to push for its caller: the thunk calls it again.
 pub(super) fn findings(
     function: &Function,
     image: &dyn Surroundings,
@@ -75,7 +75,7 @@ pub(super) fn findings(
 }
 
 impl Flow<'_> {
-    /// What was found. None if the function ends with another id than it found, or it is too much work.
+    /// The findings. None if the function ends with another id than it found, or is too much work.
     fn findings(self, open_thunk: Option<u64>) -> Option<Findings> {
         let function = self.effects.function;
         let count = function.instructions.len();
@@ -91,7 +91,7 @@ impl Flow<'_> {
         let leaders: Vec<usize> = self.leaders.iter().copied().collect();
         for (n, &leader) in leaders.iter().enumerate() {
             for mut state in self.entries.get(&leader).cloned().unwrap_or_default() {
-                // Where control may have come from elsewhere since: from `longjmp`.
+                // Since this instruction, control may have come from elsewhere: from `longjmp`.
                 let mut since = leader;
                 let end = leaders.get(n + 1).copied().unwrap_or(count);
                 if !self.effects.image.spend((end - leader) as u64 + state.size()) {
@@ -133,7 +133,7 @@ impl Flow<'_> {
                         Control::Jump { target, .. } => function.is_outside(target),
                         _ => false,
                     };
-                    // It does not hold together, or the activation goes on elsewhere.
+                    // The flow does not hold together, or the activation goes on elsewhere.
                     if exit && stack != Some(0) {
                         (frame_offset, frame_position) = (Common::Unknown, Common::Unknown);
                     }
@@ -145,7 +145,8 @@ impl Flow<'_> {
                     };
                     let before = state.id;
                     self.effects.transfer(&mut state, instruction);
-                    // A function that stores the id which it has already, does not trust how control arrived.
+                    // A function that stores the id which is there already does not trust the way on which
+                    // control arrived.
                     if restores && before == State::Added(0) && state.id == before {
                         unknown.push(since..=i);
                         since = i + 1;
@@ -162,8 +163,8 @@ impl Flow<'_> {
         if ends_with.values().any(|id| matches!(id, State::Pushed | State::Added(1..))) {
             return None;
         }
-        // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the middle of
-        // the function returns to nobody.
+        // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the
+        // middle of the function returns to nobody.
         let missed = |(i, state): (&Instruction, &Option<State>)| {
             let behind = [0, pcce_abi::trace::ENTRY_LEN];
             let is_entry = |callee: u64| behind.iter().any(|bytes| callee == function.start + bytes);
@@ -199,7 +200,7 @@ mod tests {
         data: Vec<u8>,
         /// Addresses in data, ascending.
         taken: Vec<u64>,
-        /// What each call leads to.
+        /// The code at the target of each call.
         outlined: Option<Function>,
         spent: Cell<u64>,
     }
@@ -255,7 +256,7 @@ mod tests {
     /// `je` over five bytes.
     const SKIP_5: &[u8] = b"\x74\x05";
 
-    /// What no compiler writes is no overflow.
+    /// Code that no compiler writes causes no overflow.
     #[test]
     fn distances_may_be_as_large_as_they_like() {
         let huge: &[u8] = b"\x48\xb8\0\0\0\0\0\0\0\x80\x48\x01\xc4"; // mov rax, 1 << 63; add rsp, rax

@@ -1,10 +1,10 @@
 //! The data flow over a function's instructions.
 //!
-//! It follows the values that reach the id: constants, offsets of the thread-local block, and the id itself; through
-//! registers and the stack, where compilers spill them. What emitted code does to the id is an addition of a constant,
-//! a store of 0 (a push), or a store of what the function found at its entry. The same flow follows the stack pointer,
-//! addresses on the stack, and what the function has read from `top`: a store of such an address to `top` is a push, a
-//! store of what `top` held is a pop.
+//! It follows the values that reach the id: constants, offsets of the thread-local block, and the id itself;
+//! through registers and the stack, where compilers spill them. What emitted code does to the id is an
+//! addition of a constant, a store of 0 (a push), or a store of what the function found at its entry. The
+//! same flow follows the stack pointer, addresses on the stack, and what the function has read from `top`: a
+//! store of such an address to `top` is a push, a store of what `top` held is a pop.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -17,7 +17,7 @@ use super::function::{Function, Surroundings};
 use super::machine::{Control, Instruction, Operand};
 use super::state::{AbstractState, Value};
 
-/// A function's calls that may throw: the addresses of the calls, and where the unwinder goes on.
+/// A range of a function's calls that may throw, and the landing pad at which the unwinder goes on.
 #[derive(Clone, Copy)]
 pub(super) struct LandingPad {
     pub(super) from: u64,
@@ -25,10 +25,10 @@ pub(super) struct LandingPad {
     pub(super) pad: u64,
 }
 
-/// More different ids at one place are not followed.
+/// Bound on the states with different ids at one place.
 const MOST_STATES: usize = 16;
 
-/// Entries of a jump table that are read. Compilers make none that is larger.
+/// Bound on the entries of a jump table. Compilers make none that is larger.
 const MOST_ENTRIES: u64 = 1 << 16;
 
 /// Bound on the states at a function's leaders, in units of [`AbstractState::size`]: a quarter of a gigabyte.
@@ -38,14 +38,13 @@ const MOST_HELD: u64 = 1 << 22;
 pub(super) struct Flow<'a> {
     pub(super) effects: Effects<'a>,
     pub(super) leaders: BTreeSet<usize>,
-    /// The states at the leaders that were reached, each with another id: where compilers merge the ends of two
-    /// paths, the constant that is added next makes them equal again.
+    /// The states at the leaders that were reached, each with another id: where compilers merge the ends of
+    /// two paths, the constant that is added next makes them equal again.
     pub(super) entries: BTreeMap<usize, Vec<AbstractState>>,
     /// By address, without overlaps.
     pads: Vec<LandingPad>,
-    /// Addresses of landing pads.
     pad_addresses: HashSet<u64>,
-    /// Where data begins that the function names.
+    /// The beginnings of data that the function names.
     starts: BTreeSet<u64>,
     /// Targets in the jump tables that were read, by the table's address and the size of its entries.
     tables: HashMap<(u64, usize), Rc<[usize]>>,
@@ -53,15 +52,15 @@ pub(super) struct Flow<'a> {
     work: BTreeSet<usize>,
     /// The states behind calls in front of leaders.
     behind_calls: BTreeMap<usize, AbstractState>,
-    /// Leaders that nothing else was seen to reach.
+    /// Leaders that only the code behind calls reaches.
     only_behind_calls: BTreeSet<usize>,
     held: u64,
-    /// Whether something was met after which nothing can be said of the function.
+    /// True if the function cannot be followed.
     broken: bool,
 }
 
 impl<'a> Flow<'a> {
-    /// Follows a function. None if something was met after which nothing can be said of it.
+    /// Follows a function. None if it cannot be followed.
     pub(super) fn of(
         function: &'a Function,
         image: &'a dyn Surroundings,
@@ -94,7 +93,7 @@ impl<'a> Flow<'a> {
         leaders.extend(&taken);
         leaders.extend(pads.iter().filter_map(|pad| function.index_of(pad.pad)));
         leaders.remove(&instructions.len());
-        // Tables follow one another: each ends where the next one begins.
+        // Jump tables follow one another: each ends where the next one begins.
         let starts = function.tables.iter().chain(&function.addresses).copied().collect();
         let mut flow = Self {
             effects: Effects::new(function, image, taken),
@@ -119,8 +118,8 @@ impl<'a> Flow<'a> {
         let Some(entry) = function.index_of(function.start) else { return };
         self.flow_to(entry, &AbstractState::entry(self.effects.registers.stack_pointer));
         self.spread();
-        // A call in front of a leader may be one that never returns. So what flows out of such calls counts only where
-        // nothing else arrives.
+        // A call in front of a leader may be one that never returns. So what flows out of such calls counts
+        // only where nothing else arrives.
         while let Some((leader, state)) = self.behind_calls.pop_first() {
             self.held -= state.size();
             if !self.entries.contains_key(&leader) {
@@ -131,7 +130,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// In place of a leader: where jumps meet that may lead to any instruction whose address is taken.
+    /// In place of a leader: the meeting point of jumps that may lead to any instruction whose address is
+    /// taken.
     fn anywhere(&self) -> usize {
         self.effects.function.instructions.len()
     }
@@ -290,7 +290,7 @@ impl<'a> Flow<'a> {
         targets
     }
 
-    /// An instruction is a leader, too: what was seen to reach it from the one in front flows there anew.
+    /// Makes an instruction a leader. The state from the instruction in front flows there anew.
     fn add_leader(&mut self, leader: usize) {
         if self.leaders.insert(leader)
             && let Some(before) = self.leaders.range(..leader).next_back()
@@ -301,7 +301,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// The landing pads by address; None if they overlap, which compilers' tables do not.
+/// Sorts the landing pads by address. None if they overlap, which compilers' tables do not.
 fn in_order(pads: &[LandingPad]) -> Option<Vec<LandingPad>> {
     let mut pads: Vec<LandingPad> = pads.iter().filter(|pad| pad.from < pad.to).copied().collect();
     pads.sort_unstable_by_key(|pad| pad.from);

@@ -1,4 +1,4 @@
-//! The instructions of a function, and what must be known of the image around it.
+//! The instructions of a function, and the interface to the image around it.
 
 use std::ops::Range;
 
@@ -7,7 +7,6 @@ use super::machine::{Control, Decoded, Instruction, Machine, Memory, Operand};
 /// Functions with more bytes are not followed: their instructions would fill the memory.
 const MOST_BYTES: usize = 1 << 21;
 
-/// The instructions of a function.
 pub(super) struct Function {
     pub(super) machine: &'static dyn Machine,
     pub(super) start: u64,
@@ -22,8 +21,8 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// Decodes a function from the addresses and bytes of its parts; the first part is the one that begins it. None if
-    /// they are no code, or too much of it.
+    /// Decodes a function from the addresses and bytes of its parts; the first part is the one that begins
+    /// it. None if they are no code, or too much of it.
     pub(super) fn new(machine: &'static dyn Machine, parts: &[(u64, &[u8])]) -> Option<Self> {
         let bytes = parts.iter().map(|part| part.1.len()).sum::<usize>();
         if bytes > MOST_BYTES {
@@ -49,7 +48,6 @@ impl Function {
         self.jumps().filter(|&target| self.is_outside(target))
     }
 
-    /// The targets of direct jumps.
     pub(super) fn jumps(&self) -> impl Iterator<Item = u64> {
         self.instructions.iter().filter_map(Instruction::jump_target)
     }
@@ -94,14 +92,14 @@ impl Function {
         self.parts[..after].last().is_some_and(|part| part.end == address) && !self.contains(address)
     }
 
-    /// Returns whether a jump to an address leaves the function. Behind a call that never returns, a jump may go to
-    /// where the function has no more code.
+    /// Returns whether a jump to an address leaves the function. Behind a call that never returns, a jump may
+    /// go to where the function has no more code.
     pub(super) fn is_outside(&self, address: u64) -> bool {
         !self.contains(address) && !self.is_end(address)
     }
 }
 
-/// What must be known of the image around a function.
+/// The facts about the image around a function that the data flow needs.
 pub(super) trait Surroundings {
     /// The bytes of the image from an address on, as far as the file has them.
     fn bytes(&self, address: u64) -> &[u8];
@@ -111,10 +109,10 @@ pub(super) trait Surroundings {
     fn tls_slot(&self, address: u64) -> Option<i64>;
     /// Addresses between `from` and `to` to which data of the image refers.
     fn address_taken(&self, from: u64, to: u64) -> &[u64];
-    /// What begins at the target of a call.
+    /// The kind of code at the target of a call.
     fn callee(&self, address: u64) -> Callee<'_>;
-    /// Takes steps, about an instruction each, from those that the image may cost. Returns false if there are none left:
-    /// what is not known by then stays unknown.
+    /// Takes steps, about an instruction each, from those that the image may cost. Returns false if there are
+    /// none left: what is not known by then stays unknown.
     fn spend(&self, steps: u64) -> bool;
 }
 

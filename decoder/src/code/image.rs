@@ -17,8 +17,8 @@ use crate::names;
 /// Mangled names of the runtime library are shorter.
 const LONGEST_OWN: usize = 1 << 12;
 
-/// Steps that following the functions of an image may take, and more for each of its bytes. Those of real programs take
-/// one for each byte.
+/// Steps that following the functions of an image may take, and more for each of its bytes. Those of real
+/// programs take one for each byte.
 const STEPS: u64 = 1 << 26;
 const STEPS_A_BYTE: u64 = 16;
 
@@ -41,7 +41,7 @@ pub(super) struct Image<'f> {
     pub(super) outlined: HashMap<u64, Function>,
     /// Functions that may come back with another id.
     pub(super) opaque: HashSet<u64>,
-    /// What may still be spent on following its functions.
+    /// The steps that may still be spent on following its functions.
     steps: Cell<u64>,
 }
 
@@ -90,13 +90,14 @@ impl<'f> Image<'f> {
         bytes.get(..range.len as usize).unwrap_or_default()
     }
 
-    /// Whether a linker's stub is at an address.
+    /// Returns whether a linker's stub is at an address.
     pub(super) fn is_stub(&self, address: u64) -> bool {
         let after = self.stubs.partition_point(|stubs| stubs.start <= address);
         self.stubs[..after].last().is_some_and(|stubs| address < stubs.end)
     }
 
-    /// Whether a range that is not in the dictionary names the thread's block, and is none of the runtime's.
+    /// Returns whether a range that is not in the dictionary names the thread's block, and is none of the
+    /// runtime's.
     pub(super) fn changes_id(&self, range: &Range, name: &str) -> bool {
         let bytes = self.code(range);
         if !self.machine.may_address_thread(bytes) && self.slots.is_empty() {
@@ -115,7 +116,6 @@ impl<'f> Image<'f> {
         !(name.len() < LONGEST_OWN && is_runtime(names::demangle(name)))
     }
 
-    /// Decodes the code of a range.
     pub(super) fn function(&self, range: &Range) -> Option<Function> {
         Function::new(self.machine, &[(range.start, self.code(range))])
     }

@@ -9,7 +9,6 @@ use super::elf::stored;
 use crate::names::Wanted;
 use crate::names::demangle;
 
-/// A function's entry.
 #[derive(Default)]
 struct Entry {
     /// As the linker knows it, or its bare name.
@@ -18,8 +17,8 @@ struct Entry {
     origin: Option<usize>,
 }
 
-/// The functions, as in the source, into which those of the name were inlined. None without debug information that can
-/// be read.
+/// The functions, as in the source, into which those of the name were inlined. None without debug information
+/// that can be read.
 pub(crate) fn inlined_into(file: &object::File<'_>, wanted: &Wanted) -> Option<BTreeSet<String>> {
     let dwarf = debug_information(file, stored(file)?)?;
     let mut units: Vec<Unit<Reader>> = Vec::new();

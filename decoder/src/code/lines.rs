@@ -6,7 +6,7 @@ use pcce_dictionary::code::Place;
 
 use super::dwarf::{Reader, debug_information};
 
-/// A function's name, and which of its namesakes it is: local functions of several files may have one name.
+/// A function's name, and its number among namesakes: local functions of several files may share a name.
 pub(super) type Named<'a> = (&'a str, u32);
 
 /// Gives equal names of namesakes equal numbers.
@@ -14,11 +14,11 @@ pub(super) struct Names {
     pub(super) list: Vec<String>,
     /// By namesake.
     index: HashMap<u32, HashMap<String, u32>>,
-    /// How many bytes there may still be of them: strings in a file may share theirs.
+    /// The number of bytes that further names may have: strings in a file may share their bytes.
     left: usize,
 }
 
-/// The names of a program's functions have no more bytes.
+/// Bound on the bytes of all names of a program's functions.
 const MOST_NAMES: usize = 1 << 27;
 
 impl Names {
@@ -41,14 +41,14 @@ impl Names {
     }
 }
 
-/// Places by address.
 pub(super) struct Lines {
     context: Option<addr2line::Context<Reader>>,
     pub(super) files: Vec<String>,
     pub(super) places: Vec<Place>,
     file_index: HashMap<String, u32>,
     index: HashMap<Place, u32>,
-    /// How many steps the places of further instructions may take: an inlined call each, and more for long names.
+    /// The steps that the places of further instructions may take: one for each inlined call, and more for
+    /// long names.
     left: u64,
 }
 

@@ -1,5 +1,5 @@
-//! From a program's machine code to what contexts at any instruction need: which function an address is in, its source
-//! lines, and what the function has done to the id there.
+//! From a program's machine code to what contexts at any instruction need: which function an address is in,
+//! its source lines, and what the function has done to the id there.
 
 mod build;
 mod dwarf;

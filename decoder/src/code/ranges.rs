@@ -1,4 +1,4 @@
-//! Where the functions of a program are, and what the dictionary says of them.
+//! The ranges of a program's functions, and their roles in the dictionary.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +8,8 @@ use pcce_dictionary::code::Role;
 
 use super::unwind::Unwind;
 
-/// What the dictionary says of addresses. Where a linker has put one function in the place of another, the first one
-/// is it.
+/// The roles that the dictionary gives to addresses. Where a linker has put one function in the place of
+/// another, the first one counts.
 pub(super) fn roles(modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> BTreeMap<u64, Role> {
     let mut roles = BTreeMap::new();
     let mut lists: HashMap<u64, &[u64]> = HashMap::new();
@@ -28,13 +28,13 @@ pub(super) fn roles(modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> BTreeM
     roles
 }
 
-/// Where a function is.
+/// The range of a function, or of a part of one.
 pub(super) struct Range<'f> {
     pub(super) start: u64,
     pub(super) len: u64,
     pub(super) symbol: Option<&'f str>,
     pub(super) role: Role,
-    /// Whether it is a part of a function that begins elsewhere.
+    /// True if it is a part of a function that begins elsewhere.
     pub(super) part: bool,
 }
 
@@ -96,8 +96,8 @@ pub(super) fn ranges<'f>(
         }
         match ranges.last() {
             Some(last) if last.start + last.len > range.start => {
-                // One inside another: an entry point of its own, or assembly. The instrumented one counts, and one with
-                // a name: the unwind tables take all stubs of the linker together.
+                // One inside another: an entry point of its own, or assembly. The instrumented one counts,
+                // and one with a name: the unwind tables take all stubs of the linker together.
                 if last.role == Role::Plain && (range.role != Role::Plain || last.symbol.is_none()) {
                     let last = ranges.last_mut().expect("there is one");
                     last.len = range.start - last.start;
@@ -123,12 +123,12 @@ pub(super) fn whole(symbol: &str) -> Option<&str> {
     SUFFIXES.iter().find_map(|suffix| symbol.strip_suffix(suffix)).or_else(numbered)
 }
 
-/// Whether a symbol is that of a part.
+/// Returns whether a symbol is that of a part.
 pub(super) fn is_part(symbol: &str) -> bool {
     whole(symbol).is_some()
 }
 
-/// Whether a symbol is that of code which LLVM's machine outliner took out of several functions.
+/// Returns whether a symbol is that of code which LLVM's machine outliner took out of several functions.
 pub(super) fn is_outlined(symbol: &str) -> bool {
     symbol.starts_with("OUTLINED_FUNCTION_")
 }

@@ -1,7 +1,8 @@
 //! Functions in several parts: compilers put basic blocks that seldom run, or each of them, elsewhere.
 //!
-//! LLVM gives each part a symbol: that of its function, and [`SUFFIXES`] or [`NUMBERED`] with a number. Where several
-//! functions have that name, jumps tell whose part it is. A part of which nothing tells it is not known.
+//! LLVM gives each part a symbol: that of its function, and [`SUFFIXES`] or [`NUMBERED`] with a number. Where
+//! several functions have that name, jumps tell to which of them the part belongs. If they do not, the part
+//! has no known function.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,8 +12,8 @@ use pcce_dictionary::code::Role;
 use super::image::Image;
 use super::ranges::{Range, whole};
 
-/// Finds the parts of instrumented functions: their indices, by that of the function. They get its role; those whose
-/// function is not known become opaque.
+/// Finds the parts of instrumented functions: their indices, by the index of the function. Parts get the role
+/// of their function. Parts whose function is unknown become opaque.
 pub(super) fn find(
     ranges: &mut [Range<'_>],
     file: &object::File<'_>,
@@ -59,14 +60,15 @@ pub(super) fn find(
     owned
 }
 
-/// Tells whose parts these are, among functions of one name, by the jumps between them. None where that is not clear.
+/// Finds the owners of parts among functions of one name, by the jumps between them. None where that is not
+/// clear.
 fn by_jumps(
     functions: &[usize],
     parts: &[usize],
     ranges: &[Range<'_>],
     image: &Image<'_>,
 ) -> Vec<(usize, Option<usize>)> {
-    // By address, as the ranges are.
+    // Both are by address, as the ranges are.
     debug_assert!(functions.is_sorted() && parts.is_sorted());
     let is_function = |number: &usize| functions.binary_search(number).is_ok();
     let mut all: Vec<usize> = functions.iter().chain(parts).copied().collect();
@@ -74,11 +76,11 @@ fn by_jumps(
     let at = |address: u64| {
         let found = all.partition_point(|&n| ranges[n].start <= address).checked_sub(1)?;
         let range = &ranges[all[found]];
-        // Where a function begins, a jump may be a call.
+        // A jump to the beginning of a function may be a call.
         let call = address == range.start && is_function(&all[found]);
         (address - range.start < range.len && !call).then_some(found)
     };
-    // Each one's group, by its smallest member.
+    // The group of each, named by its smallest member.
     let mut groups: Vec<usize> = (0..all.len()).collect();
     for from in 0..all.len() {
         let range = &ranges[all[from]];

@@ -6,7 +6,7 @@ use pcce_dictionary::code::State;
 
 use super::machine::{REGISTERS, Register, RegisterSet};
 
-/// What is known of a value.
+/// A value, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Value {
     Nothing,
@@ -21,7 +21,7 @@ pub(super) enum Value {
     Id(u64),
     /// An address on the stack: in the part above (0) or below (1) an alignment, from its beginning.
     Stack(u8, i64),
-    /// What `top` held when the function read it.
+    /// The value that `top` held when the function read it.
     Link,
     /// An entry of the table of 32-bit differences at this address.
     Entry(u64),
@@ -37,8 +37,8 @@ pub(super) struct AbstractState {
     pub(super) id: State,
     registers: [Value; REGISTERS],
     stack_pointer: Register,
-    /// Words on the stack, by part and address as in [`Value::Stack`], that lead to the id, to `top`, or to the target
-    /// of a jump.
+    /// Words on the stack, by part and address as in [`Value::Stack`], that lead to the id, to `top`, or to
+    /// the target of a jump.
     slots: BTreeMap<(u8, i64), Value>,
 }
 
@@ -69,7 +69,7 @@ impl AbstractState {
         less || self.slots.len() < before
     }
 
-    /// What it costs to copy or to compare the state, in units of a few words.
+    /// The cost of copying or comparing the state, in units of a few words.
     pub(super) fn size(&self) -> u64 {
         4 + self.slots.len() as u64
     }
@@ -144,7 +144,7 @@ impl AbstractState {
     }
 }
 
-/// What is known of a sum.
+/// The sum, as far as it is known.
 pub(super) fn sum(a: Value, b: Value) -> Value {
     use Value::{Block, Constant, Entry, Id, Offset, Stack, Target, Thread};
     match (a, b) {

@@ -8,7 +8,7 @@ use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State};
 
 use crate::names;
 
-/// Calls that are inlined at one instruction: each point there shows them all.
+/// Bound on the calls that are inlined at one instruction: each point there shows them all.
 const MOST_INLINED: u16 = 1 << 10;
 
 /// A name, with its demangled form once it was asked for.
@@ -18,16 +18,17 @@ struct Name {
     demangled: OnceLock<Box<str>>,
 }
 
-/// The code of one image.
 #[derive(Debug)]
 pub(crate) struct CodeTable {
     names: Vec<Name>,
     files: Vec<String>,
     places: Vec<Place>,
     functions: Vec<FunctionCode>,
-    /// Names of instrumented functions, and whether all functions of a name leave their activations to no other one.
+    /// Names of instrumented functions, and whether all functions of a name leave their activations to no
+    /// other one.
     instrumented: HashMap<u32, bool>,
-    /// Whether all frames on which a hybrid encoding relies were found to be so. Otherwise stack offsets tell nothing.
+    /// True if all frames on which a hybrid encoding relies were found to be so. Otherwise stack offsets tell
+    /// nothing.
     pub(crate) frames_hold: bool,
     /// Indices of instrumented functions, by module and function of the dictionary.
     rows: HashMap<(u32, u32), usize>,
@@ -133,8 +134,8 @@ impl CodeTable {
         })
     }
 
-    /// Module and function of the dictionary of the function for which this one is the [`OPEN_THUNK`]; None if it is
-    /// none, or nobody knows for which.
+    /// Module and function of the dictionary of the function for which this one is the [`OPEN_THUNK`]; None
+    /// if it is none, or nobody knows for which.
     pub(crate) fn opens(&self, function: &FunctionCode) -> Option<(u32, u32)> {
         self.open_thunks.get(&function.start).copied()
     }
@@ -145,18 +146,19 @@ impl CodeTable {
         self.functions[..after].last().filter(|f| address - f.start < f.len)
     }
 
-    /// The code of a function of the dictionary: indices of its module and in that. None if it is not in the program,
-    /// or a linker has put another function in its place.
+    /// The code of a function of the dictionary: indices of its module and in that. None if it is not in the
+    /// program, or a linker has put another function in its place.
     pub(crate) fn of(&self, module: u32, function: u32) -> Option<&FunctionCode> {
         self.rows.get(&(module, function)).map(|&row| &self.functions[row])
     }
 
-    /// Whether an instrumented function has this name.
+    /// Returns whether an instrumented function has this name.
     pub(crate) fn is_instrumented(&self, name: u32) -> bool {
         self.instrumented.contains_key(&name)
     }
 
-    /// An instrumented function has this name, and no function of the name leaves its activation to another one.
+    /// An instrumented function has this name, and no function of the name leaves its activation to another
+    /// one.
     pub(crate) fn stays(&self, name: u32) -> bool {
         self.instrumented.get(&name).copied().unwrap_or(false)
     }
@@ -191,7 +193,7 @@ pub(crate) fn state(function: &FunctionCode, address: u64) -> State {
     row(&function.states, address - function.start).copied().unwrap_or(State::Unknown)
 }
 
-/// What the call in front of a return address of the function calls, if that is known. None if there is no call.
+/// The callee of the call in front of a return address, if it is known. None if there is no call.
 pub(crate) fn callee(function: &FunctionCode, return_address: u64) -> Option<Option<u32>> {
     let offset = u32::try_from(return_address.checked_sub(function.start)?).ok()?;
     let at = function.calls.binary_search_by_key(&offset, |c| c.0).ok()?;

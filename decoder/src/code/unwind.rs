@@ -1,4 +1,4 @@
-//! Unwind tables: where functions are, and where exceptions go on in them.
+//! Unwind tables: the ranges of functions, and their landing pads.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,14 +8,14 @@ use object::{Object, ObjectSection};
 use super::elf::content;
 use super::flow::LandingPad;
 
-/// What the unwind tables say of a function.
+/// The entry of a function in the unwind tables.
 pub(super) struct Unwind {
     pub(super) len: u64,
     /// None where they cannot be read.
     pub(super) pads: Option<Vec<LandingPad>>,
 }
 
-/// What they say of all functions, by address.
+/// The entries of all functions, by address.
 pub(super) fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
     let mut found = BTreeMap::new();
     let Some(section) = file.section_by_name(".eh_frame") else { return found };
@@ -33,7 +33,7 @@ pub(super) fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
         let parsed = common.entry(offset.0).or_insert_with(|| frame.cie_from_offset(bases, offset));
         parsed.clone()
     };
-    // What is left of the lists of calls: each function has its own.
+    // The bytes that may still be read of the lists of calls: each function has its own.
     let mut left = exceptions.map_or(0, |(_, data)| data.len());
     let mut entries = frame.entries(&bases);
     while let Ok(Some(entry)) = entries.next() {
@@ -53,8 +53,9 @@ pub(super) fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
     found
 }
 
-/// Reads the call sites of the language-specific data area at an address, of the range that begins at `start` (the
-/// Itanium C++ ABI's, which GCC and LLVM write for all languages). `left`: more bytes than that are not read.
+/// Reads the call sites of the language-specific data area at an address, of the range that begins at `start`
+/// (the Itanium C++ ABI's, which GCC and LLVM write for all languages). `left`: more bytes than that are not
+/// read.
 fn landing_pads(data: &[u8], address: u64, start: u64, left: &mut usize) -> gimli::Result<Vec<LandingPad>> {
     let len = data.len();
     let mut data = EndianSlice::new(data, LittleEndian);

@@ -5,17 +5,18 @@ pub(crate) mod threads;
 
 use crate::token::BuildId;
 
-/// What a frame of a context is. All but [`FrameKind::Call`] are boundaries: places where the context
-/// says what it does not know.
+/// The kinds of frames. All but [`FrameKind::Call`] are boundaries: places where the context says what it
+/// does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FrameKind {
     /// A function that was active, and the place that it had reached.
     Call,
-    /// Code that is not instrumented was active here; the function is the one that was called, if
-    /// its name is known.
+    /// Code that is not instrumented was active here; the function is the one that was called, if its name is
+    /// known.
     Uninstrumented,
-    /// The function was called, and replaced itself by what it called last (a tail call): its activation is gone.
+    /// The function was called, and replaced itself by what it called last (a tail call): its activation is
+    /// gone.
     Tail,
     /// A signal interrupted the program here: the frames above are those of the handler.
     Signal,
@@ -25,14 +26,15 @@ pub enum FrameKind {
     Task,
     /// Frames are missing here; the function, if there is one, was called last before them.
     Unknown,
-    /// The code of a shared library was active here whose dictionary was not given. Calls of other
-    /// modules that led to it may be missing, too.
+    /// The code of a shared library was active here whose dictionary was not given. Calls of other modules
+    /// that led to it may be missing, too.
     UnknownModule,
     /// The token was cut to fit its buffer: all further frames of the thread are missing. Behind
-    /// [`FrameKind::Thread`] or [`FrameKind::Task`]: what created the thread or submitted the task is missing.
+    /// [`FrameKind::Thread`] or [`FrameKind::Task`]: what created the thread or submitted the task is
+    /// missing.
     Truncated,
-    /// The chain of frames on the stack was damaged here, or left for another stack unannounced: all further frames of
-    /// the thread are missing.
+    /// The chain of frames on the stack was damaged here, or left for another stack unannounced: all further
+    /// frames of the thread are missing.
     Damaged,
 }
 
@@ -58,13 +60,11 @@ impl FrameKind {
 /// A frame of a context: one line of it, as people read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'d> {
-    /// What it is.
     pub kind: FrameKind,
     /// Name of the function, demangled.
     pub function: Option<&'d str>,
     /// Linkage name of the function.
     pub linkage_name: Option<&'d str>,
-    /// Source file.
     pub file: Option<&'d str>,
     /// Line, from 1.
     pub line: Option<u32>,
@@ -112,8 +112,8 @@ pub struct Context {
     pub(crate) runs: Vec<Run>,
     /// The token's images, with the number of the decoder's image where it was given.
     pub(crate) images: Vec<(BuildId, Option<u32>)>,
-    /// Instrumented functions of pieces that show where a signal struck, or where what it interrupted goes on, by the
-    /// numbers of the pieces.
+    /// Instrumented functions of pieces that show where a signal struck, or where what it interrupted goes
+    /// on, by the numbers of the pieces.
     owners: Vec<(usize, u32)>,
 }
 
@@ -135,7 +135,6 @@ impl Context {
         absent.filter(move |(number, _)| needed(*number)).map(|(_, (id, _))| *id)
     }
 
-    /// Adds a piece.
     #[inline]
     pub(crate) fn push(&mut self, piece: Piece) {
         self.pieces.push(piece);

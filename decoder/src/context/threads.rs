@@ -1,5 +1,6 @@
-//! Contexts across threads: a token, and behind `+` those of where its thread comes from: of its creation, or of the
-//! submission of the task that it runs, then of where that thread came from, and so on (docs/formats.md).
+//! Contexts across threads: a token, and behind `+` the tokens of its thread's origin: of the thread's
+//! creation, or of the submission of the task that it runs, then of where that thread came from, and so on
+//! (docs/formats.md).
 
 use pcce_abi::token::SUBMITTED;
 
@@ -10,9 +11,8 @@ const CUT: &[u8] = b"~";
 
 /// A context that goes on in another thread.
 pub(crate) struct Origin<'t> {
-    /// What stands between the two: [`Piece::Thread`] or [`Piece::Task`].
+    /// The boundary between the two: [`Piece::Thread`] or [`Piece::Task`].
     pub(crate) boundary: Piece,
-    /// The token of the outer one.
     pub(crate) token: &'t [u8],
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct Origin<'t> {
 pub(crate) struct Parts<'t> {
     /// The token or number itself.
     pub(crate) first: &'t [u8],
-    /// Where it comes from, innermost first.
+    /// The origins, innermost first.
     pub(crate) origins: Vec<Origin<'t>>,
     /// The boundary behind which older ones were left out.
     pub(crate) cut: Option<Piece>,

@@ -1,4 +1,4 @@
-//! The interned numbers of a dead process: its core file has what they stand for.
+//! The interned numbers of a dead process, from its core file.
 
 use pcce_abi::chains::{BLOCKS, FIRST_BLOCK, INTERNED, NODE, SYMBOL, entry};
 use pcce_abi::numbers::{Entry, Record};
@@ -9,8 +9,8 @@ use crate::token::BuildId;
 
 /// More numbers are not read.
 const MOST: u64 = 1 << 26;
-/// In numbers of places that the process has not given: the rest is an address of the process, or 0 for the place 0 of
-/// the program.
+/// In numbers of places that the process has not given: the rest is an address of the process, or 0 for the
+/// place 0 of the program.
 const ADDRESS: u64 = 1 << 63;
 
 /// The nodes of the process, and its images.
@@ -25,8 +25,8 @@ struct Chains {
 }
 
 impl Core {
-    /// What the numbers of the process stand for; none if it is not in the core file. `debug` is the content of the
-    /// program's debug file, if it has one.
+    /// The interned numbers of the process; none if they are not in the core file. `debug` is the content of
+    /// the program's debug file, if it has one.
     #[must_use]
     pub fn numbers(&self, debug: Option<&[u8]>) -> Option<Numbers> {
         let main = &self.images[0];
@@ -86,7 +86,7 @@ impl Chains {
         Entry::Place { build_id: bytes, len: build_id.as_bytes().len() as u8, address }
     }
 
-    /// Whether a name is that of signals' frames.
+    /// Returns whether a name is that of signals' frames.
     fn is_signal(&self, name: u64) -> bool {
         let Some(site) = self.signal_site else { return false };
         if name & INTERNED == 0 {

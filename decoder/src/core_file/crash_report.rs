@@ -2,34 +2,29 @@
 
 use std::fmt::Write as _;
 
-/// With this a report's first line starts.
+/// The beginning of a report's first line.
 pub const FIRST_KEY: &[u8] = b"pcce-crash-report:";
-/// With this the line starts that has the program's build id.
+/// The beginning of the line with the program's build id.
 pub const BUILD_ID_KEY: &[u8] = b"build-id: ";
-/// With this a line starts that has a thread's context.
+/// The beginning of a line with a thread's context.
 pub const CONTEXT_KEY: &[u8] = b"context: ";
 
-/// What is known of a program that crashed.
+/// A crash report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The program's file.
     pub program: String,
     /// Its build id, in hexadecimal digits; empty without one.
     pub build_id: String,
-    /// The process.
     pub process: Option<i32>,
     /// The file in which it has recorded its calls, if it has.
     pub trace: Option<String>,
-    /// Why it ended.
     pub signal: Option<Signal>,
     /// The threads, the one that crashed first.
     pub threads: Vec<Thread>,
 }
 
-/// A signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Its number.
     pub number: i32,
     /// The kernel's `si_code`, if it is known.
     pub code: Option<i32>,
@@ -39,10 +34,8 @@ pub struct Signal {
     pub sender: Option<i32>,
 }
 
-/// A thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// The kernel's number.
     pub number: i32,
     /// Its context and, behind `+`, that of its creation.
     pub context: Option<String>,
@@ -67,7 +60,6 @@ impl Signal {
         })
     }
 
-    /// The meaning of the code.
     #[must_use]
     pub fn meaning(&self) -> Option<&'static str> {
         Some(match (self.number, self.code?) {

@@ -1,4 +1,4 @@
-//! Why a core file cannot be used.
+//! Errors of reading a core file.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,42 +6,24 @@ use std::path::PathBuf;
 use pcce_abi as abi;
 use thiserror::Error;
 
-/// Why a core file cannot be used.
+/// Errors of reading a core file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CoreError {
     /// A file cannot be read.
     #[error("{}: cannot be read: {cause}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        cause: io::Error,
-    },
+    Io { path: PathBuf, cause: io::Error },
     /// It is no ELF file, or a damaged one.
     #[error("{}: {cause}; copy it again", .path.display())]
-    Elf {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        cause: object::Error,
-    },
+    Elf { path: PathBuf, cause: object::Error },
     /// It is another kind of file.
     #[error("{}: not a core file of an x86-64 Linux program; the program comes first: pcce core PROGRAM CORE", .0.display())]
     NotACore(PathBuf),
-    /// It has no thread in it.
     #[error("{}: it holds no thread's registers; it was cut, or is no process's core file", .0.display())]
     NoThread(PathBuf),
     /// The core is another program's.
     #[error("{}: the core file is of another build than {}: {what}; give the program that crashed", .core.display(), .program.display())]
-    OtherProgram {
-        /// The core file.
-        core: PathBuf,
-        /// The program.
-        program: PathBuf,
-        /// What differs.
-        what: &'static str,
-    },
+    OtherProgram { core: PathBuf, program: PathBuf, what: &'static str },
     /// Nothing says where the threads' state is.
     #[error(
         "{}: nothing tells where its threads keep their contexts ({}): it was not built with the pass, or everything was stripped from it; give its debug file with --debug-file",
@@ -52,7 +34,6 @@ pub enum CoreError {
     /// The program keeps its state in another way.
     #[error("{}: was built with another version of PCCE ({found}; this one reads {}); use that version's `pcce core`", .program.display(), abi::VERSION_SYMBOL)]
     OtherVersion {
-        /// The program.
         program: PathBuf,
         /// The symbol that names its version.
         found: String,

@@ -16,12 +16,11 @@ use crate::token::BuildId;
 pub struct Image {
     /// Its file; none for the kernel's own.
     pub path: Option<PathBuf>,
-    /// The file's content.
     pub bytes: Vec<u8>,
     pub(super) start: u64,
     end: u64,
     pub(super) bias: u64,
-    /// What the loader would have put into memory, from `start` on.
+    /// The content of memory from `start` on, as the loader would have made it.
     memory: Vec<u8>,
     index: Option<(u64, usize)>,
     pub(super) build_id: BuildId,
@@ -71,7 +70,7 @@ impl Image {
         self.start <= address && address < self.end
     }
 
-    /// What the loader has put into memory, from an address on.
+    /// The content of memory from an address on, as the loader has made it.
     pub(super) fn bytes_at(&self, address: u64) -> Option<&[u8]> {
         self.memory.get(usize::try_from(address.checked_sub(self.start)?).ok()?..)
     }

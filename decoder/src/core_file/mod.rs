@@ -1,9 +1,10 @@
 //! Core files: the contexts of a dead process's threads.
 //!
-//! A core file holds registers and the memory that the program had written; the rest is in the files of program and
-//! shared libraries. From these, [`Core::report`] makes for each thread the token that `pcce_token_at` would have
-//! written: the walk over the stack is the runtime library's own (`pcce_abi::unwind`). Nothing that is read is trusted:
-//! a chain of frames counts as far as it lies on the stack on which the thread ran.
+//! A core file holds registers and the memory that the program had written; the rest is in the files of
+//! program and shared libraries. From these, [`Core::report`] makes for each thread the token that
+//! `pcce_token_at` would have written: the walk over the stack is the runtime library's own
+//! (`pcce_abi::unwind`). Nothing that is read is trusted: a chain of frames counts as far as it lies on the
+//! stack on which the thread ran.
 
 mod chains;
 pub mod crash_report;
@@ -54,11 +55,11 @@ pub struct Core {
     left: Left,
 }
 
-/// What may still be read of the process, so that a small file that refers to itself, over and over, takes no longer.
+/// The amounts that may still be read of the process, so that a small file that refers to itself, over and
+/// over, takes no longer.
 struct Left {
     /// Pushed frames, of all threads. Each takes words of its own.
     frames: Cell<u64>,
-    /// Bytes of unwind tables.
     tables: Cell<u64>,
 }
 
@@ -74,15 +75,14 @@ fn take(left: &Cell<u64>, count: u64) -> bool {
     rest.is_some()
 }
 
-/// Where the threads' state is.
+/// The places of the threads' state.
 struct Places {
     /// Offset of the block from the thread pointer.
     block: u64,
-    /// The site of signals' frames.
     signal_site: Option<u64>,
-    /// Whether the program has a hybrid encoding.
+    /// True if the program has a hybrid encoding.
     hybrid: bool,
-    /// Then the canonical frame address of `main`, if it has been entered.
+    /// With a hybrid encoding: the canonical frame address of `main`, if it has been entered.
     main_base: Option<u64>,
 }
 
@@ -195,7 +195,7 @@ impl Core {
                 Image::new(Some(mapping.name.clone()), bytes, mapping.start).filter(|i| self.fits(i)),
             );
         }
-        // What the kernel puts into each process is in the core file only.
+        // The image that the kernel puts into each process is in the core file only.
         if let Some(&start) = auxiliary.get(&AT_SYSINFO_EHDR)
             && let Some(&(address, size, offset)) = self.segments.iter().find(|s| s.0 == start)
             && let Ok(bytes) = (&self.cache).read_bytes_at(offset, size.min(1 << 20))
@@ -206,7 +206,8 @@ impl Core {
         Ok(())
     }
 
-    /// Whether what the core file holds of an image's notes, its build id among them, is what the file says.
+    /// Returns whether what the core file holds of an image's notes, its build id among them, is what the
+    /// file says.
     fn fits(&self, image: &Image) -> bool {
         let Ok(header) = elf::FileHeader64::<LE>::parse(&*image.bytes) else { return false };
         let Ok(programs) = header.program_headers(LE, &*image.bytes) else { return false };
@@ -271,8 +272,8 @@ impl Core {
     /// The contexts of all threads. `debug` is the content of the program's debug file, if it has one.
     ///
     /// # Errors
-    /// [`CoreError::NoState`] if the program does not say where they are, [`CoreError::OtherVersion`] if they are not
-    /// where this version has them.
+    /// [`CoreError::NoState`] if the program does not say where they are, [`CoreError::OtherVersion`] if they
+    /// are not where this version has them.
     pub fn report(&self, debug: Option<&[u8]>) -> Result<Report, CoreError> {
         let main = &self.images[0];
         let program = main.path.clone().unwrap_or_default();

@@ -6,13 +6,11 @@ use std::path::PathBuf;
 use crate::code::machine::{Machine, NoteRegisters};
 use crate::core_file::crash_report::Signal;
 
-/// A thread's registers.
 pub(super) struct State {
     pub(super) number: i32,
     pub(super) registers: NoteRegisters,
 }
 
-/// A part of a file in memory.
 pub(super) struct Mapping {
     pub(super) start: u64,
     pub(super) end: u64,
@@ -21,7 +19,7 @@ pub(super) struct Mapping {
     pub(super) name: PathBuf,
 }
 
-/// What the notes of a core file say.
+/// The content of a core file's notes.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) threads: Vec<State>,
@@ -32,7 +30,6 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Takes in a note.
     pub(super) fn read(&mut self, machine: &dyn Machine, kind: u32, name: &[u8], content: &[u8]) {
         const NT_PRSTATUS: u32 = 1;
         const NT_PRPSINFO: u32 = 3;
@@ -72,8 +69,8 @@ impl Notes {
                 });
                 self.auxiliary.extend(pairs);
             }
-            // `siginfo_t`: signal, error, code; the address or the sender at 16. There is one a process, or one a
-            // thread.
+            // `siginfo_t`: signal, error, code; the address or the sender at 16. There is one a process, or
+            // one a thread.
             NT_SIGINFO if self.threads.len() < 2 => {
                 if let (Some(number @ 1..), Some(code)) = (int(0), int(8)) {
                     let fault = code > 0 && code != 0x80 && matches!(number, 4 | 5 | 7 | 8 | 11);

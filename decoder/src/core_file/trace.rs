@@ -1,7 +1,8 @@
-//! The end of a trace of calls: the bits that threads had pending when they died are in their blocks, and so in the
-//! core file only.
+//! The end of a trace of calls: the bits that threads had pending when they died are in their blocks, and so
+//! in the core file only.
 //!
-//! What is not certain is left out. A thread may have been stopped while its bits were being changed, or written.
+//! Bits that are not certain are left out. A thread may have been stopped while its bits were being changed,
+//! or written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,7 +21,6 @@ use crate::code::machine::{Effect, Memory, Operand, Update};
 /// The trace that a process has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreTrace {
-    /// Its file.
     pub path: PathBuf,
     /// Where in it the next word of a thread would go, and the bits that the thread had pending.
     pending: Vec<(u64, u64)>,
@@ -30,7 +30,7 @@ impl CoreTrace {
     /// Copies the trace, and puts the pending bits to the ends of the threads' streams.
     ///
     /// # Errors
-    /// Those of the two files.
+    /// Errors of the two files.
     pub fn write(&self, to: &Path) -> io::Result<()> {
         fs::copy(&self.path, to)?;
         let file = OpenOptions::new().read(true).write(true).open(to)?;
@@ -59,7 +59,8 @@ fn word(file: &File, at: u64) -> io::Result<u64> {
 }
 
 impl Core {
-    /// The trace of calls that the process has written, if it has. `debug`: the content of the program's debug file.
+    /// The trace of calls that the process has written, if it has. `debug`: the content of the program's
+    /// debug file.
     #[must_use]
     pub fn trace(&self, debug: Option<&[u8]>) -> Option<CoreTrace> {
         let mut files = debug.into_iter().chain([&*self.images[0].bytes]);
@@ -89,8 +90,8 @@ impl Core {
         trace
     }
 
-    /// What the next instruction of the thread adds to its pending bits, which have been moved up for it: emitted code
-    /// appends so. None if they are being changed otherwise, or written.
+    /// The value that the next instruction of the thread adds to its pending bits, which have been moved up
+    /// for it: emitted code appends so. None if they are being changed otherwise, or written.
     fn appends(&self, thread: &State, block: u64) -> Option<u64> {
         let pc = thread.registers.pc;
         let Some(image) = self.images.iter().find(|image| image.contains(pc)) else { return Some(0) };

@@ -1,4 +1,4 @@
-//! From a thread's registers to its token: what the runtime library does in `token.rs` and `chain.rs`.
+//! From a thread's registers to its token, as the runtime library does it in `token.rs` and `chain.rs`.
 
 use pcce_abi as abi;
 use pcce_abi::chains::{GONE_ID, UNKNOWN};
@@ -11,7 +11,6 @@ use super::{Core, Places, take};
 use crate::code::machine::Unwinding;
 use crate::token::{BuildId, CodeAddress, MAX_FRAMES, Point, PointEnd, PushedFrame, Token};
 
-/// The process at its end.
 struct Snapshot<'c> {
     core: &'c Core,
 }
@@ -62,7 +61,8 @@ impl Core {
         Some(word)
     }
 
-    /// The bounds of the stack on which a thread runs, as far as they are known. `own`: those that it keeps itself.
+    /// The bounds of the stack on which a thread runs, as far as they are known. `own`: those that it keeps
+    /// itself.
     fn stack(&self, sp: u64, own: (u64, u64)) -> Option<(u64, u64)> {
         if own.1 != 0 && own.1 != u64::MAX && own.0 <= sp && sp < own.1 {
             return Some(own);
@@ -71,7 +71,8 @@ impl Core {
         (own.1 == 0 || own.1 == u64::MAX).then(|| self.segment(sp))?
     }
 
-    /// The text in a record of `size` bytes, at this offset, with its length at another one; none if it is empty.
+    /// The text in a record of `size` bytes, at this offset, with its length at another one; none if it is
+    /// empty.
     fn text(&self, record: u64, len: u64, text: u64, size: u64) -> Option<String> {
         record.checked_add(size)?;
         let len = self.word(record + len)?;
@@ -84,7 +85,7 @@ impl Core {
     }
 }
 
-/// On the way from a thread's registers to its token: what the runtime does in `token.rs`.
+/// The walk from a thread's registers to its token, as the runtime does it in `token.rs`.
 struct Walk<'c> {
     core: &'c Core,
     places: &'c Places,
@@ -135,7 +136,7 @@ impl Walk<'_> {
         is_one.then(|| word(layout::FRAME_ID)).flatten()
     }
 
-    /// What the ids of the sub-path count from that a link's frame begins.
+    /// The base from which ids count in the sub-path that a link's frame begins.
     fn base(&self, link: u64) -> Option<u64> {
         let id = frame(link).checked_add(layout::FRAME_ID)?;
         if frame(link) == link { Some(0) } else { self.core.word(id) }
@@ -159,8 +160,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Adds the frame that a link leads to. Returns the frame's own link, and whether that can be followed; None if the
-    /// frame is none.
+    /// Adds the frame that a link leads to. Returns the frame's own link, and whether that can be followed;
+    /// None if the frame is none.
     fn next_frame<M: Unwind>(&mut self, link: u64) -> Option<(u64, bool)> {
         let at = frame(link);
         let word = |i: u64| self.core.word(at.checked_add(i * 8)?);
@@ -170,7 +171,8 @@ impl Walk<'_> {
         }
         let (site, left) = (unmarked(marked), (marked >> layout::MARKS_SHIFT) as u8 & layout::LEFT != 0);
         let to = frame(prev);
-        // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
+        // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the
+        // thread's.
         let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));
         let possible = if inside(at) { at < to && inside(to) } else { at < to || inside(to) };
         let possible = prev == 0 || possible;
@@ -217,7 +219,7 @@ impl Walk<'_> {
         self.core.word(site & !7).unwrap_or(0).to_le_bytes()[(site & 7) as usize]
     }
 
-    /// The same, 0 in programs without a hybrid encoding.
+    /// The byte of a site; 0 in programs without a hybrid encoding.
     fn hybrid_byte(&self, site: u64) -> u8 {
         if self.places.hybrid { self.site_byte(site) } else { 0 }
     }
@@ -253,7 +255,6 @@ impl Walk<'_> {
         Point { id, addresses, left_out: walked.left_out(), end }
     }
 
-    /// The number of an image in the token.
     fn image(&mut self, id: BuildId) -> u32 {
         let images = &mut self.token.images;
         let number = images.iter().position(|known| *known == id).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! Why a token or number is not decoded.
+//! Errors of decoding.
 
 use thiserror::Error;
 
@@ -7,7 +7,7 @@ use crate::numbers::NumberError;
 /// A context longer than this (in calls, repetitions not counted) is refused.
 pub(crate) const MAX_PIECES: usize = 1 << 26;
 
-/// Why a token or number cannot be decoded with the dictionaries given.
+/// Errors of decoding a token or number with the dictionaries given.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -29,37 +29,18 @@ pub enum DecodeError {
     #[error(
         "the token does not fit the dictionary: build {build_id} has no site at address {address:#x}; {DAMAGED}"
     )]
-    NoSite {
-        /// Build id of the image.
-        build_id: String,
-        /// The address.
-        address: u64,
-    },
+    NoSite { build_id: String, address: u64 },
     /// A frame of an open call, and the program has no open node with that id.
     #[error(
         "the token does not fit the dictionary: build {build_id} has no open call with id {id}; {DAMAGED}"
     )]
-    NoOpenNode {
-        /// Build id of the image.
-        build_id: String,
-        /// The id.
-        id: u64,
-    },
+    NoOpenNode { build_id: String, id: u64 },
     /// The site's kind is not allowed there.
     #[error(
         "the token does not fit the dictionary: the site at address {address:#x} of build {build_id} is {found}, \
          and {expected} is expected there; {DAMAGED}"
     )]
-    SiteKind {
-        /// Build id of the image.
-        build_id: String,
-        /// The site's address.
-        address: u64,
-        /// What the site is.
-        found: &'static str,
-        /// What it should be.
-        expected: &'static str,
-    },
+    SiteKind { build_id: String, address: u64, found: &'static str, expected: &'static str },
     /// The function has no such id.
     #[error(
         "the token does not fit the dictionary: function {function} has no id {id}, its ids are below {num_cc}; \
@@ -68,9 +49,7 @@ pub enum DecodeError {
     NoId {
         /// Linkage name of the function.
         function: String,
-        /// The id.
         id: u64,
-        /// Number of ids of the function.
         num_cc: u64,
     },
     /// The frame that a function pushes at its entry lies under the sub-path of another function.
@@ -86,12 +65,7 @@ pub enum DecodeError {
     },
     /// The table of the machine code cannot be used.
     #[error("the dictionary of {program}: {cause}")]
-    Code {
-        /// Name of the program.
-        program: String,
-        /// What is wrong.
-        cause: String,
-    },
+    Code { program: String, cause: String },
     /// Dictionary and token together make a context that is too long.
     #[error("the context has more than {MAX_PIECES} calls; {DAMAGED}")]
     TooLong,
@@ -105,10 +79,7 @@ pub enum DecodeError {
         "number {number} is an interned one: what it stands for is in the file that PCCE_NUMBERS named for the \
          process; give it with --numbers FILE, or log pcce_token() instead"
     )]
-    Interned {
-        /// The number.
-        number: u64,
-    },
+    Interned { number: u64 },
     /// The file of numbers does not have it.
     #[error(transparent)]
     Numbers(#[from] NumberError),
@@ -117,17 +88,13 @@ pub enum DecodeError {
         "no function of the dictionary has number {number} in its range; give the dictionary of the build that \
          printed it"
     )]
-    NoRange {
-        /// The number.
-        number: u64,
-    },
+    NoRange { number: u64 },
     /// The functions of several modules have the number.
     #[error(
         "number {number} is a context of {first} and of {second}, in modules compiled apart; log pcce_token() \
          instead, or build with --pcce-mode=lto"
     )]
     Ambiguous {
-        /// The number.
         number: u64,
         /// Linkage name of one function.
         first: String,

@@ -1,5 +1,5 @@
-//! What lies between two sub-paths: nothing, if the outer one's call is known to have reached the function in which the
-//! inner one starts; else a boundary that says what is not known.
+//! The boundary between two sub-paths: none, if the outer one's call is known to have reached the function in
+//! which the inner one starts; otherwise a boundary that says what is not known.
 
 use pcce_dictionary::SiteKind;
 
@@ -9,8 +9,8 @@ use super::error::DecodeError;
 use super::state::{Above, Decoding};
 
 impl Decoding<'_, '_> {
-    /// An executable in targeted mode may have called a function of another module without a push, from functions that
-    /// reach no target: what called that one is not known.
+    /// An executable in targeted mode may have called a function of another module without a push, from
+    /// functions that reach no target: the caller of that function is not known.
     pub(super) fn called(&self, above: Above) -> Above {
         match above {
             Above::Root(root) if self.images.symbols.called_unseen(root) => Above::Interrupted,
@@ -18,8 +18,8 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// Adds what lies above a call that does not tell by itself what runs next: one that pushed, or an open one.
-    /// `left`: what was called is known to have left its activation to another function.
+    /// Adds the boundary above a call that does not tell by itself what runs next: one that pushed, or an
+    /// open one. `left`: the callee is known to have left its activation to another function.
     pub(super) fn below_call(&mut self, site: u32, left: bool, above: Above) {
         let symbols = &self.images.symbols;
         let kind = self.kind(site);
@@ -33,15 +33,15 @@ impl Decoding<'_, '_> {
             },
             SiteKind::External(name) => self.below_external(name, left, above),
             _ => match above {
-                // What was called has left its activation to the root, or may have done so.
+                // The callee has left its activation to the root, or may have done so.
                 Above::Root(root) if left || self.images.may_leave(site, root) => self.left(),
                 // The target may be one of an image with another runtime.
                 Above::Root(_) if self.other_runtime => self.context.push(Piece::Unknown(None)),
                 // The target is known only as the root above.
                 Above::Root(_) | Above::UnknownModule(_) => {}
                 Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
-                // The call may have reached the entered function, or another one at id 0 that called
-                // it through code that does not push.
+                // The call may have reached the entered function, or another one at id 0 that called it
+                // through code that does not push.
                 Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {
                     self.context.push(Piece::Unknown(None));
                 }
@@ -49,32 +49,33 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// What lies above a frame that says nothing but this: the function entered there has pushed, too, and whether it
-    /// has left its activation to another one. The next frame tells who called it.
+    /// Adds the boundary above a frame that tells only that the function entered there has pushed, too, and
+    /// whether it has left its activation to another one. The next frame tells who called it.
     pub(super) fn below_entered(&mut self, left: bool, above: Above) {
         if left && matches!(above, Above::Root(_)) {
             self.left();
         }
     }
 
-    /// Adds that functions have left their activations here, whichever they were: one boundary for all of them.
+    /// Adds that functions have left their activations here, whichever they were: one boundary for all of
+    /// them.
     pub(super) fn left(&mut self) {
         if !matches!(self.context.pieces.last(), Some(Piece::Tail(_))) {
             self.context.push(Piece::Tail(None));
         }
     }
 
-    /// What lies above a direct call that pushed.
+    /// Adds the boundary above a direct call that pushed.
     fn below_push(&mut self, callee: u32, left: bool, above: Above) {
         let name = Some(self.images.symbols.functions[callee as usize].name);
         match above {
             Above::Root(root) if root == callee && !left => {}
             Above::Entered(function, 0) if function == callee => {}
-            // The callee's own activation is gone, and what it called last runs in its place.
+            // The callee's own activation is gone, and the function that it called last runs in its place.
             Above::Root(_) if left || self.images.function_may_have_left(callee) => {
                 self.context.push(Piece::Tail(name));
             }
-            // It is active, and of another image, which the loader has searched first.
+            // The active function is of another image, which the loader has searched first.
             Above::Root(_) => self.context.push(Piece::Uninstrumented(name)),
             // The module may have been entered without a push, too.
             Above::Entered(..) | Above::UnknownModule(_) | Above::Interrupted | Above::Plain(_) => {
@@ -86,7 +87,7 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// What lies above a call of a name outside the module.
+    /// Adds the boundary above a call of a name outside the module.
     pub(super) fn below_external(&mut self, name: u32, left: bool, above: Above) {
         let symbols = &self.images.symbols;
         // A name that an instrumented function has must not be called "not instrumented".
@@ -101,8 +102,8 @@ impl Decoding<'_, '_> {
             Above::Root(_) => self.context.push(Piece::Uninstrumented(Some(name))),
             // The function called may be the one in which the unknown sub-path starts.
             Above::UnknownModule(_) => {}
-            // The function called, or another one that it called back, may have called the entered
-            // function through code that does not push.
+            // The function called, or another one that it called back, may have called the entered function
+            // through code that does not push.
             Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {
                 self.context.push(Piece::Unknown(Some(name)));
             }
@@ -113,10 +114,10 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// What lies above the frame that was pushed for a signal handler.
+    /// Adds the boundary above the frame that was pushed for a signal handler.
     pub(super) fn below_handler(&mut self, above: Above) {
         match above {
-            // Whatever the handler is: it was called through its address.
+            // The handler was called through its address, so it may be any function.
             Above::Root(_) | Above::UnknownModule(_) | Above::Plain(false) => {}
             Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
             Above::Entered(..) | Above::Interrupted | Above::Plain(true) => {
@@ -125,7 +126,8 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// What lies above the frame that `function` pushed at its entry: the sub-path that starts in it.
+    /// Adds the boundary above the frame that `function` pushed at its entry: the sub-path there starts in
+    /// it.
     pub(super) fn below_entry(&mut self, function: u32, above: Above) -> Result<(), DecodeError> {
         let not_entered = |found| DecodeError::NotEntered { function: self.name_of(function), found };
         let name = Some(self.images.symbols.functions[function as usize].name);
@@ -143,7 +145,8 @@ impl Decoding<'_, '_> {
         Ok(())
     }
 
-    /// What lies above a frame of an image without dictionary, and that image. Neighbours of it are shown once.
+    /// Adds the boundary above a frame of an image without dictionary, and that image. Neighbouring frames of
+    /// one image are shown once.
     pub(super) fn below_unknown_module(&mut self, image: u32, above: Above) {
         match self.called(above) {
             Above::UnknownModule(inner) if inner == image => return,

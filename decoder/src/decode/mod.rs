@@ -1,8 +1,8 @@
-//! From a token to the frames of its context: the paper's DecodeStack (pcce.txt §5) over sub-paths
-//! that its Algorithm 2 (§4) decodes.
+//! From a token to the frames of its context: the paper's DecodeStack (pcce.txt §5) over sub-paths that its
+//! Algorithm 2 (§4) decodes.
 //!
-//! A token is a capture and a chain of pushed frames. Each of them names a site and an id, and these
-//! two name exactly one sub-path, together with the function where it starts if a direct call tells: then the next
+//! A token is a capture and a chain of pushed frames. Each of them names a site and an id, and these two name
+//! exactly one sub-path, together with the function where it starts if a direct call tells: then the next
 //! frame outwards names that ([`Start`]). What lies *between* two sub-paths is known exactly if the push was
 //! made for a call of the function in which the inner sub-path starts. Where it is not known, or not
 //! instrumented, a boundary says so; nothing is ever filled in.
@@ -49,10 +49,9 @@ impl Decoder {
         Ok(Self { images: Images::new(dictionaries)?, numbers: None })
     }
 
-    /// Lets the decoder read the machine code from the program of a dictionary (counted from 0, as they were given to
-    /// [`Decoder::new`]) if a token needs it and the dictionary does not have it. If `program` is a separate debug
-    /// file,
-    /// `stripped` is the program itself.
+    /// Lets the decoder read the machine code from the program of a dictionary (counted from 0, as they were
+    /// given to [`Decoder::new`]) if a token needs it and the dictionary does not have it. If `program` is a
+    /// separate debug file, `stripped` is the program itself.
     pub fn set_program(&mut self, dictionary: usize, program: PathBuf, stripped: Option<PathBuf>) {
         self.images.set_program(dictionary, program, stripped);
     }
@@ -71,15 +70,15 @@ impl Decoder {
     /// Decodes a token into `context`, whose memory is used again.
     ///
     /// # Errors
-    /// [`DecodeError`] if the token is of another build, or does not fit the dictionary; then
-    /// `context` holds nothing that means anything.
+    /// [`DecodeError`] if the token is of another build, or does not fit the dictionary; then `context` holds
+    /// nothing that means anything.
     pub fn decode(&self, token: &Token, context: &mut Context) -> Result<(), DecodeError> {
         self.decoding(context).token(token, false, Inner::Capture)
     }
 
-    /// Decodes a token of which it is known that a process of this program has made it. A thread that is not in the
-    /// program yet, or any more, names no build that is known: there [`decode`](Self::decode) refuses its token as one
-    /// of another build.
+    /// Decodes a token that a process of this program is known to have made. A thread that is not in the
+    /// program yet, or any more, names no known build. [`decode`](Self::decode) refuses its token as one of
+    /// another build.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
@@ -91,8 +90,8 @@ impl Decoder {
     /// [`set_numbers`](Self::set_numbers).
     ///
     /// # Errors
-    /// [`DecodeError`] for 0, for an interned number that is not there, and for one that no function has or several
-    /// have.
+    /// [`DecodeError`] for 0, for an interned number that is not there, and for one that no function has or
+    /// several have.
     pub fn decode_number(&self, number: u64, context: &mut Context) -> Result<(), DecodeError> {
         if number < pcce_abi::INTERNED {
             return self.decoding(context).number(number);
@@ -116,13 +115,14 @@ impl Decoder {
         self.decoding(context).token(&found.token, false, inner)
     }
 
-    /// Decodes the context of the entry of a function, of its id and the record of its chain in a file of numbers (0:
-    /// no frame was pushed).
+    /// Decodes the context of the entry of a function, of its id and the record of its chain in a file of
+    /// numbers (0: no frame was pushed).
     pub(crate) fn decode_entry(
         &self,
         numbers: &Numbers,
         function: u32,
-        (id, chain): (u64, u64),
+        id: u64,
+        chain: u64,
         context: &mut Context,
     ) -> Result<(), DecodeError> {
         let token = if chain == 0 { Token::default() } else { numbers.chain(chain)? };
@@ -141,7 +141,8 @@ impl Decoder {
             .flat_map(move |piece| piece_frames(&self.images, context, *piece))
     }
 
-    /// Whether a program or library with this whole build id, in hexadecimal digits, is among those given.
+    /// Returns whether a program or library with this whole build id, in hexadecimal digits, is among those
+    /// given.
     #[must_use]
     pub fn has_build(&self, build_id: &str) -> bool {
         !build_id.is_empty() && self.images.symbols.images.iter().any(|image| image.build_id == build_id)
@@ -158,7 +159,7 @@ impl Decoding<'_, '_> {
         self.resolve_images(token, of_program)?;
         self.other_runtime = token.other_runtime;
         if token.with_offsets {
-            // What the encoding relies on must be so, whether or not this token depends on it.
+            // The encoding's assumptions must hold, even if this token does not depend on them.
             for number in 0..self.context.images.len() {
                 if let Some(image) = self.context.image(number as u32) {
                     self.code(image)?;
@@ -172,7 +173,7 @@ impl Decoding<'_, '_> {
             (Inner::Entry(function, id), _) => self.entry(token, function, id)?,
         };
         let mut signals = token.signals.iter().peekable();
-        // Whether one of the next frame's repetitions is done with.
+        // True if one of the next frame's repetitions has been shown.
         let mut consumed = false;
         if let Some(point) = &token.point {
             let behind = token.cut || token.damaged;
@@ -250,8 +251,8 @@ impl Decoding<'_, '_> {
         self.walk(site, capture.id, Distance::OfActivation(capture.distance), begin)
     }
 
-    /// Where the sub-path begins that ends inside (above) a frame of the token, or behind the last one. `next_signal`:
-    /// how many frames are further in than the next signal that is not yet shown.
+    /// The beginning of the sub-path that ends inside (above) a frame of the token, or behind the last one.
+    /// `next_signal`: the number of frames that are further in than the next signal that is not yet shown.
     pub(super) fn begin(&self, token: &Token, number: usize, next_signal: Option<usize>) -> Begin {
         match token.frames.get(number) {
             // A handler starts one.
@@ -263,7 +264,7 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// Where a sub-path begins that the frame began.
+    /// The beginning of the sub-path that the push of a frame began.
     fn pushes_into(&self, token: &Token, frame: &PushedFrame) -> Begin {
         let symbols = &self.images.symbols;
         let image = self.context.image(frame.image).filter(|_| frame.site != OPEN_SITE);
@@ -280,7 +281,8 @@ impl Decoding<'_, '_> {
         Begin { start: Start::In(callee), base }
     }
 
-    /// What lies below an interrupted point, with so many frames further in. `next_signal`: as for [`Self::begin`].
+    /// The frames below an interrupted point with `number` frames further in. `next_signal`: as for
+    /// [`Self::begin`].
     fn below_point<'t>(&self, token: &'t Token, number: usize, next_signal: Option<usize>) -> Below<'t> {
         let begin = self.begin(token, number, next_signal);
         // Another signal, with no frame in between, has none of a call behind it.
@@ -292,7 +294,7 @@ impl Decoding<'_, '_> {
         Below { frame, begin, behind }
     }
 
-    /// Adds so many equal frames: the sub-paths of all but the last begin at `own`.
+    /// Adds `count` equal frames. The sub-paths of all but the last begin at `own`.
     fn repeated(
         &mut self,
         frame: &PushedFrame,
@@ -304,7 +306,7 @@ impl Decoding<'_, '_> {
             above = self.frame(frame, above, own)?;
         }
         if count > 1 {
-            // What lies above differs for the first one only: decode twice, and repeat the second.
+            // Only for the first one the code above differs: decode two, and repeat the second.
             let once = self.context.pieces.len();
             let same = own == last;
             let equal = if same { count - 1 } else { count - 2 };
@@ -323,11 +325,13 @@ impl Decoding<'_, '_> {
         Ok(above)
     }
 
-    /// Adds what lies between `above` and the frame, and the frame's sub-path. `begin`: where that one begins.
+    /// Adds the boundary between `above` and the frame, and the frame's sub-path. `begin`: the beginning of
+    /// that sub-path.
     fn frame(&mut self, frame: &PushedFrame, above: Above, begin: Begin) -> Result<Above, DecodeError> {
         if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(begin.start) {
-            // Of a function that pushes at its entry always, and whose caller had pushed as well: the next frame tells
-            // which one, whether or not the executable's dictionary is there. But it has left its activation, perhaps.
+            // The frame of a function that always pushes at its entry, and whose caller had pushed as well.
+            // The next frame tells the function, even without the executable's dictionary. Perhaps the
+            // function has left its activation.
             self.below_entered(frame.left, above);
             return Ok(above);
         }
@@ -340,7 +344,7 @@ impl Decoding<'_, '_> {
                 // The id is perhaps that of a function that reaches no target.
                 return Ok(Above::Interrupted);
             }
-            return self.walk_open(image, (frame.id, frame.left), above, begin.start);
+            return self.walk_open(image, frame.id, frame.left, above, begin.start);
         }
         let number = self.site_at(image, frame.site)?;
         let site = &self.images.symbols.sites[number as usize];
@@ -362,14 +366,14 @@ impl Decoding<'_, '_> {
         self.walk(number, frame.id, Distance::OfFrame(frame.distance), begin)
     }
 
-    /// Adds what lies behind the last frame.
+    /// Adds the boundary behind the last frame.
     fn end(&mut self, token: &Token, above: Above) {
         match self.called(above) {
             Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
             Above::Entered(..) | Above::Interrupted | Above::Plain(false) if !token.cut && !token.damaged => {
                 self.context.push(Piece::Unknown(None))
             }
-            // What the thread began with has left its activation to the root.
+            // The function with which the thread began has left its activation to the root.
             Above::Root(_) if token.left && !token.cut && !token.damaged => self.left(),
             _ => {}
         }
@@ -399,7 +403,8 @@ impl Decoding<'_, '_> {
         })
     }
 
-    /// What happens at a site. A call by name that the link has bound to a function of the encoding is a direct one.
+    /// The kind of a site. A call by name that the link has bound to a function of the encoding is a direct
+    /// one.
     fn kind(&self, site: u32) -> SiteKind {
         let Site { function, kind, .. } = self.images.symbols.sites[site as usize];
         match kind {
@@ -411,7 +416,7 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// What the call at a site does.
+    /// The effect of the call at a site.
     fn effect(&self, site: u32) -> Effect {
         self.images.encoding_of(self.images.symbols.sites[site as usize].function).effect(site)
     }

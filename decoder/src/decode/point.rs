@@ -1,8 +1,9 @@
 //! Interrupted points: from the addresses of a token to the function whose id the token holds.
 //!
-//! The innermost addresses may lie in code that is not instrumented, and in silent functions. The first one in another
-//! function is that of the function to which the id belongs, and the machine code says what that function has done to
-//! the id there. If the innermost pushed frame is this very activation's, its id is the one that counts.
+//! The innermost addresses may lie in code that is not instrumented, and in silent functions. The first one
+//! in another function is that of the function to which the id belongs, and the machine code says what that
+//! function has done to the id there. If the innermost pushed frame is this very activation's, its id is the
+//! one that counts.
 
 use pcce_abi::functions;
 use pcce_dictionary::SiteKind;
@@ -16,14 +17,14 @@ use crate::token::{OPEN_SITE, Point, PointEnd, PushedFrame};
 use super::error::DecodeError;
 use super::state::{Above, Begin, Decoding, Distance};
 
-/// What is known after the pieces of a point.
+/// The state behind the pieces of a point.
 pub(super) struct Joined {
     pub(super) above: Above,
-    /// Whether the next frame of the token was that of the point's own function, and is done with.
+    /// True if the next frame of the token was that of the point's own function, and is done with.
     pub(super) consumed: bool,
 }
 
-/// What lies below a point in its token.
+/// The frames below a point in its token.
 pub(super) struct Below<'t> {
     /// The next frame, if that is one of a call.
     pub(super) frame: Option<&'t PushedFrame>,
@@ -40,32 +41,33 @@ struct Inner<'d> {
     number: u32,
     /// Its linkage name.
     name: &'d str,
-    /// Which one it is, if it is instrumented.
+    /// The function's number, if it is instrumented.
     owner: Option<u32>,
-    /// Whether a jump may have led to it.
+    /// True if a jump may have led to it.
     jumped_to: bool,
 }
 
 impl Inner<'_> {
-    /// Whether a call in an image that names its callee reaches this function.
+    /// Returns whether a call in an image that names its callee reaches this function.
     fn is_called(&self, image: u32, callee: u32, code: &CodeTable) -> bool {
         if self.image == image { self.number == callee } else { self.name == code.linkage(callee) }
     }
 }
 
-/// What an address of a point is found to be in.
+/// The kind of code at an address of a point.
 enum Active<'d> {
     /// Code that is not instrumented.
     Plain,
     /// The runtime's `longjmp`: the state may be the one that it puts back.
     Jump,
-    /// What pushes for a function that is entered by an open call, and calls it.
+    /// A thunk that pushes for a function that is entered by an open call, and calls it.
     OpenThunk(Inner<'d>, u32),
-    /// Nobody knows.
+    /// Unknown.
     Lost,
-    /// The call there does not lead to what is further in: what was found since an instruction is not as it seems.
+    /// The call there does not lead to the function further in: the pieces since the last instruction are
+    /// wrong.
     Misfit,
-    /// This function, which has done that to the id.
+    /// This function, with the state of the id there.
     Instrumented(u32, State),
 }
 
@@ -75,13 +77,13 @@ struct CallAt<'d> {
     code: &'d CodeTable,
     /// The name of what it calls, if that is known.
     callee: Option<u32>,
-    /// What was called is known to have left its activation to another function.
+    /// True if the callee is known to have left its activation to another function.
     marked: bool,
 }
 
 impl<'d> Decoding<'d, '_> {
-    /// Adds the pieces of a point and of the sub-path that led to it. `more`: there is something behind the point.
-    /// `known`: the point's id is the one that was there.
+    /// Adds the pieces of a point and of the sub-path that led to it. `more`: there is something behind the
+    /// point. `known`: the point's id is the one that was there.
     pub(super) fn point(
         &mut self,
         point: &Point,
@@ -94,8 +96,9 @@ impl<'d> Decoding<'d, '_> {
         let mut added = Some(0_u64);
         // Nothing is known of the id in a function further in.
         let mut by_addresses = false;
-        // Stacks begin in code that is not instrumented: it starts the program, or a thread. There the addresses are
-        // all of them, and they can stand for an id that is not known; those of a damaged stack end anywhere.
+        // Stacks begin in code that is not instrumented: it starts the program, or a thread. There the
+        // addresses are all of them, and they can stand for an id that is not known; those of a damaged stack
+        // end anywhere.
         let whole = point.end == PointEnd::Outermost && !more && !self.ends_instrumented(point)?;
         // The outermost function met to which the id does not belong, and the pieces up to it.
         let mut outermost: Option<(u32, usize)> = None;
@@ -149,7 +152,8 @@ impl<'d> Decoding<'d, '_> {
                 outermost = Some((owner, self.context.pieces.len()));
                 continue;
             }
-            // Nobody sees where frames of code without unwind tables are. But it has pushed, and nobody further in has.
+            // The frames of code without unwind tables are not found. But this function has pushed, and none
+            // further in has.
             let no_tables = point.ends_at(number, PointEnd::Lost);
             let seen = point.left_out.is_none() && added.is_some();
             if is_owner(number) || no_tables && seen && state == State::Pushed {
@@ -181,8 +185,8 @@ impl<'d> Decoding<'d, '_> {
             return stop(self.owned(owner, id, address.distance, below.begin));
         }
         if let (true, Some((root, pieces))) = (whole, outermost) {
-            // What called it is the code that starts programs and threads, or other code without the pass: as where the
-            // id of the outermost function is known.
+            // Its caller is the code that starts programs and threads, or other code without the pass, as
+            // where the id of the outermost function is known.
             self.context.pieces.truncate(pieces);
             if self.images.symbols.functions[root as usize].jumped_to {
                 self.left();
@@ -191,14 +195,14 @@ impl<'d> Decoding<'d, '_> {
         }
         match point.end {
             PointEnd::Outermost if self.ends_instrumented(point)? => stop(Above::Interrupted),
-            // The owner of the next frame is the last function: that of a signal, or one whose dictionary was not
-            // given.
+            // The owner of the next frame is the last function: that of a signal, or one whose dictionary was
+            // not given.
             PointEnd::Pushed | PointEnd::Outermost => stop(Above::Plain(point.end == PointEnd::Outermost)),
             PointEnd::Bound | PointEnd::Lost => stop(Above::Interrupted),
         }
     }
 
-    /// Adds the piece of an address of the point, and what lies between it and the function further in.
+    /// Adds the piece of an address of the point, and the boundary between it and the function further in.
     fn active(
         &mut self,
         point: &Point,
@@ -219,7 +223,7 @@ impl<'d> Decoding<'d, '_> {
         }
         let at = if address.exact { address.address } else { address.address.wrapping_sub(1) };
         let Some(image) = self.context.image(address.image) else {
-            // Nobody knows whether that is code at all.
+            // That may be no code at all.
             if !address.exact && point.ends_at(number, PointEnd::Lost) {
                 return Ok(Active::Lost);
             }
@@ -227,7 +231,7 @@ impl<'d> Decoding<'d, '_> {
             self.plain(None);
             return Ok(Active::Plain);
         };
-        // Without it, nobody knows which functions are instrumented.
+        // Without the code's table it is not known which functions are instrumented.
         let Some(code) = self.code(image)? else { return Ok(Active::Lost) };
         let Some(function) = code.function(at) else {
             self.below_plain(inner.take());
@@ -294,7 +298,8 @@ impl<'d> Decoding<'d, '_> {
         Ok(Active::Instrumented(owner, state))
     }
 
-    /// A call cannot have led to the function further in: it calls another one, which leaves its activation to nobody.
+    /// Returns whether a call cannot have led to the function further in: it calls another one, which never
+    /// leaves its activation to others.
     fn misfits(&self, call: &CallAt<'_>, inner: Option<&Inner<'_>>) -> bool {
         let CallAt { image, code, callee, marked } = *call;
         let (Some(callee), Some(inner)) = (callee, inner) else { return false };
@@ -303,7 +308,7 @@ impl<'d> Decoding<'d, '_> {
         is_bound_by_link && !marked && code.stays(callee) && !inner.is_called(image, callee, code)
     }
 
-    /// Adds what lies between a call and the function further in.
+    /// Adds the boundary between a call and the function further in.
     fn below_address(&mut self, call: &CallAt<'_>, inner: Option<Inner<'_>>) {
         let CallAt { image, code, callee, marked } = *call;
         let functions = &self.images.symbols.functions;
@@ -313,12 +318,12 @@ impl<'d> Decoding<'d, '_> {
                 let comes_back = inner.owner.is_some_and(|owner| functions[owner as usize].comes_back);
                 self.context.pieces.extend(comes_back.then_some(Piece::Tail(None)));
             }
-            // Other code calls on as it likes.
+            // Code without the pass may call anything in between.
             (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
                 self.context.push(Piece::Named(FrameKind::Tail, image, callee));
             }
-            // Code without names: the call has one, unless what it called is instrumented: that has left its activation
-            // to this code. But in a library the code may be the loader's, which binds the call.
+            // Code without names: the call has one, unless what it called is instrumented: that has left its
+            // activation to this code. But in a library the code may be the loader's, which binds the call.
             (Some(callee), None) => match self.context.pieces.last_mut() {
                 Some(Piece::Uninstrumented(None)) if code.is_instrumented(callee) => {
                     let is_bound_by_link = self.images.open_encoding_of(image).is_some();
@@ -341,14 +346,14 @@ impl<'d> Decoding<'d, '_> {
         }
     }
 
-    /// Adds what lies between code that is not instrumented and the function that it has called.
+    /// Adds the boundary between code that is not instrumented and the function that it has called.
     fn below_plain(&mut self, inner: Option<Inner<'_>>) {
         if inner.is_some_and(|inner| inner.owner.is_some() && inner.jumped_to) {
             self.left();
         }
     }
 
-    /// Whether the outermost address is in an instrumented function.
+    /// Returns whether the outermost address is in an instrumented function.
     fn ends_instrumented(&self, point: &Point) -> Result<bool, DecodeError> {
         let Some(last) = point.addresses.last() else { return Ok(false) };
         let Some(image) = self.context.image(last.image) else { return Ok(false) };
@@ -359,8 +364,9 @@ impl<'d> Decoding<'d, '_> {
 
     /// Adds the sub-path of the function to which the point's id belongs.
     fn owned(&mut self, owner: u32, id: u64, distance: u64, begin: Begin) -> Above {
-        // A program built as a whole has called it by an open call, and it has not pushed for that yet: the id is the
-        // program's, as the function is about to find (ARCHITECTURE.md tells how ids of both are told apart).
+        // A program built as a whole has called it by an open call, and it has not pushed for that yet: the
+        // id is the program's, as the function is about to find (ARCHITECTURE.md tells how ids of both are
+        // told apart).
         let symbols = &self.images.symbols;
         let is_opened = self.images.encoding_of(owner).open_node.is_none()
             && (id.cast_signed() > 0 || self.is_in_program(begin.start));
@@ -370,9 +376,8 @@ impl<'d> Decoding<'d, '_> {
             let program = images.find(|image| self.images.open_encoding_of(*image).is_some());
             // The id is perhaps that of a function that reaches no target.
             let program = program.filter(|_| !symbols.any_targeted);
-            let above = program.and_then(|program| {
-                self.walk_open(program, (id, false), Above::Root(owner), begin.start).ok()
-            });
+            let above = program
+                .and_then(|program| self.walk_open(program, id, false, Above::Root(owner), begin.start).ok());
             return above.unwrap_or_else(|| {
                 self.context.pieces.truncate(pieces);
                 Above::Interrupted
@@ -392,12 +397,11 @@ impl<'d> Decoding<'d, '_> {
         }
     }
 
-    /// A function has pushed this frame.
+    /// Returns whether a function has pushed this frame.
     fn has_pushed(&self, function: u32, frame: Option<&PushedFrame>) -> bool {
         frame.and_then(|frame| self.site_of(frame)).is_some_and(|site| site.function == function)
     }
 
-    /// The site of a frame's call.
     fn site_of(&self, frame: &PushedFrame) -> Option<&'d Site> {
         let (symbols, image) = (&self.images.symbols, self.context.image(frame.image)?);
         Some(&symbols.sites[symbols.site_at(image, frame.site)? as usize])
@@ -420,7 +424,7 @@ impl<'d> Decoding<'d, '_> {
         Ok(Joined { above: self.walk_callers(owner, frame.id, distance, below.behind)?, consumed: true })
     }
 
-    /// Adds a function that is not instrumented; those without a name are one.
+    /// Adds a function that is not instrumented. Neighbours without a name are one piece.
     fn plain(&mut self, name: Option<(u32, u32)>) {
         match name {
             Some((image, name)) => self.context.push(Piece::Named(FrameKind::Uninstrumented, image, name)),

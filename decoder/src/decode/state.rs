@@ -1,4 +1,4 @@
-//! What is known while a token is decoded.
+//! The state of decoding a token.
 
 use crate::code::table::CodeTable;
 use crate::context::Context;
@@ -7,12 +7,13 @@ use crate::token::BuildId;
 
 use super::error::DecodeError;
 
-/// A token's decoding. The methods are where the ideas are: in `join`, `sub_path`, `stack` and `point`.
+/// The decoding of a token. Its methods are in the modules `join`, `sub_path` and `point`.
 pub(super) struct Decoding<'d, 'c> {
     pub(super) images: &'d Images,
     /// The context as far as it is known.
     pub(super) context: &'c mut Context,
-    /// Calls of images with another runtime are missing in the token ([`Token::other_runtime`](crate::Token)).
+    /// Calls of images with another runtime are missing in the token
+    /// ([`Token::other_runtime`](crate::Token)).
     pub(super) other_runtime: bool,
 }
 
@@ -30,10 +31,9 @@ impl<'d> Decoding<'d, '_> {
     }
 }
 
-/// What the innermost sub-path of a context ends with.
+/// The end of the innermost sub-path of a context.
 #[derive(Clone, Copy)]
 pub(crate) enum Inner {
-    /// What the token says.
     Capture,
     /// A number in the range of a function of this program.
     Range(u64, BuildId),
@@ -41,7 +41,7 @@ pub(crate) enum Inner {
     Entry(u32, u64),
 }
 
-/// What lies inside (above) the pushed frame that is looked at.
+/// The code inside (above) the pushed frame that is being decoded.
 #[derive(Clone, Copy)]
 pub(super) enum Above {
     /// A sub-path that starts in this function.
@@ -50,41 +50,40 @@ pub(super) enum Above {
     NoCapture,
     /// A sub-path in this image of the token, which has no dictionary.
     UnknownModule(u32),
-    /// This function, which pushed this id at its entry; who called it is not known yet.
+    /// This function, which pushed this id at its entry. Its caller is not known yet.
     Entered(u32, u64),
     /// A point that was interrupted, and it is not known how control had come there.
     Interrupted,
-    /// Code that is not instrumented, which is shown already; whether it has no callers.
+    /// Code that is not instrumented, which is shown already. True if it has no callers.
     Plain(bool),
 }
 
-/// What is known of the start of a sub-path.
+/// The start of a sub-path, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// It is where the ids say: whoever entered it there was no direct call, or the thread began there.
+    /// The ids tell it: no direct call entered the sub-path there, or the thread began there.
     ById,
-    /// It is in this function, which a direct call with a push entered.
+    /// In this function, which a direct call with a push entered.
     In(u32),
-    /// Nothing: the frame that would tell is missing in the token.
+    /// Unknown: the frame that would tell it is missing in the token.
     Unknown,
 }
 
-/// The beginning of a sub-path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Begin {
-    /// What is known of its start.
+    /// Its start.
     pub(super) start: Start,
-    /// Where its first activation begins, less the place from which the token's distances count, in bytes; None if that
-    /// is not known.
+    /// Where its first activation begins, less the place from which the token's distances count, in bytes;
+    /// None if that is not known.
     pub(super) base: Option<i64>,
 }
 
 impl Begin {
-    /// A sub-path of which the ids tell all.
+    /// A sub-path that the ids describe alone.
     pub(super) const BY_ID: Self = Self { start: Start::ById, base: None };
 }
 
-/// How far an activation is below the place from which distances count.
+/// The distance of an activation below the place from which distances count.
 #[derive(Clone, Copy)]
 pub(super) enum Distance {
     /// Its canonical frame address, in words; 0: it is not known.

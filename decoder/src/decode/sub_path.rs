@@ -77,13 +77,13 @@ impl<'d> Decoding<'d, '_> {
         }
     }
 
-    /// Adds what lies above an open call of the executable's, and the sub-path of the call. `id` is one of its open
-    /// node.
-    /// `left`: what was called is known to have left its activation to another function.
+    /// Adds the boundary above an open call of the executable's, and the sub-path of the call. `id` is one of
+    /// its open node. `left`: what was called is known to have left its activation to another function.
     pub(super) fn walk_open(
         &mut self,
         image: u32,
-        (id, left): (u64, bool),
+        id: u64,
+        left: bool,
         above: Above,
         start: Start,
     ) -> Result<Above, DecodeError> {
@@ -114,7 +114,7 @@ impl<'d> Decoding<'d, '_> {
         }
     }
 
-    /// Adds a call of a sub-path, and what lies between it and `above`.
+    /// Adds a call of a sub-path, and the boundary between it and `above`.
     #[inline]
     fn call(&mut self, encoding: &Encoding, call: Call, left: bool, above: Above) -> Above {
         let number = encoding.site(call.site);
@@ -125,18 +125,19 @@ impl<'d> Decoding<'d, '_> {
         Above::Root(encoding.function(call.caller))
     }
 
-    /// What that says of a sub-path of this encoding.
+    /// The start of a sub-path of this encoding.
     pub(super) fn start_in(&self, encoding: &Encoding, start: Start) -> Start {
         match start {
             Start::In(start) if !std::ptr::eq(self.images.encoding_of(start), encoding) => Start::ById,
-            // Only in a program that is built as a whole do other starts than the outermost not show by the ids.
+            // Only in a program that is built as a whole do other starts than the outermost not show by the
+            // ids.
             Start::Unknown if encoding.open_node.is_none() => Start::ById,
             start => start,
         }
     }
 
-    /// Whether a direct call of a program that is built as a whole began the sub-path. Then no call but an open one
-    /// leads to another module, whatever the id is.
+    /// Returns whether a direct call of a program that is built as a whole began the sub-path. Then only an
+    /// open call leads to another module, whatever the id is.
     pub(super) fn is_in_program(&self, start: Start) -> bool {
         matches!(start, Start::In(start) if self.images.encoding_of(start).open_node.is_some())
     }
@@ -147,13 +148,12 @@ impl<'d> Decoding<'d, '_> {
     }
 }
 
-/// Whether a sub-path that is known to start in `start` may turn out to start in `root`: a function that replaced it by
-/// a tail call. These are entered with their own id offset 0.
+/// Returns whether a sub-path that is known to start in `start` may turn out to start in `root`: a function
+/// that replaced it by a tail call. These are entered with their own id offset 0.
 fn may_start(encoding: &Encoding, start: u32, root: u32) -> bool {
     start == root || encoding.id_offset(start) == 0
 }
 
-/// Numbers in the ranges of functions.
 impl Decoding<'_, '_> {
     /// Decodes a number that names function and id.
     pub(super) fn number(&mut self, number: u64) -> Result<(), DecodeError> {
@@ -172,7 +172,8 @@ impl Decoding<'_, '_> {
         Ok(())
     }
 
-    /// Adds the sub-path for which a number in a range of the program stands, inside of the frames of a token.
+    /// Adds the sub-path for which a number in a range of the program stands, inside of the frames of a
+    /// token.
     pub(super) fn in_range(
         &mut self,
         token: &Token,
@@ -207,10 +208,10 @@ impl Decoding<'_, '_> {
     }
 }
 
-/// Hybrid encodings (pcce.txt §6): from the distances in a token to the stack offsets that tell sub-paths of one number
-/// apart.
+/// Hybrid encodings (pcce.txt §6): from the distances in a token to the stack offsets that tell sub-paths of
+/// one number apart.
 impl Decoding<'_, '_> {
-    /// How far below the beginning of its sub-path an activation of the function begins.
+    /// The distance from the beginning of its sub-path down to an activation of the function.
     pub(super) fn stack_offset(&self, function: u32, distance: Distance, begin: Begin) -> Option<u64> {
         let (Distance::OfActivation(words) | Distance::OfFrame(words)) = distance;
         let code = self.code(self.images.symbols.module_of(function).image).ok()??;
@@ -230,7 +231,8 @@ impl Decoding<'_, '_> {
         Some(i64::from(self.frame_position(site.function)?) - i64::from(below))
     }
 
-    /// How far below the canonical frame address of a function the frame is that it pushes, by its machine code.
+    /// The distance from the canonical frame address of a function down to the frame that it pushes, by its
+    /// machine code.
     fn frame_position(&self, function: u32) -> Option<u32> {
         let module = self.images.symbols.module_of(function);
         let code = self.code(module.image).ok()??;

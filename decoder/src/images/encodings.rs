@@ -1,5 +1,5 @@
-//! How the images are encoded: what the ids mean that programs keep. Each encoding is of one epoch and of some modules
-//! of one image, and has one table of paths.
+//! The encodings of the images, which give the ids of programs their meaning. Each encoding is of one epoch
+//! and of some modules of one image, and has one table of paths.
 //!
 //! The rows are checked here once, as those of [`symbols`](crate::images::symbols), whose numbers are used.
 
@@ -15,16 +15,16 @@ use crate::images::symbols::Symbols;
 /// When an encoding was made, in its image.
 pub(crate) type Epoch = u32;
 
-/// How some modules of an image are encoded.
+/// The encoding of some modules of an image.
 #[derive(Debug)]
 pub(crate) struct Encoding {
     image: u32,
     first_function: u32,
     first_site: u32,
     functions: Vec<Row>,
-    /// What each site's call does.
+    /// The effect of each site's call.
     effects: Vec<Effect>,
-    /// Which function calls by name reach that the link has bound to one of the encoding, by site.
+    /// The callees of calls by name that the link has bound to functions of the encoding, by site.
     callees: HashMap<u32, u32>,
     pub(crate) paths: SubPaths,
     /// The open node, if there is one, comes after the functions.
@@ -39,10 +39,9 @@ struct Row {
     id_offset: u64,
 }
 
-/// What a call does to the id, by its edge.
+/// The effect of a call on the id, by its edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It has no edge.
     None,
     /// It is a direct call that adds.
     Add,
@@ -50,19 +49,20 @@ pub(crate) enum Effect {
     Other,
 }
 
-/// What a hybrid encoding relies on; empty in others. Functions and sites are those of all images.
+/// The stack frames on which a hybrid encoding relies; empty in others. Functions and sites are those of all
+/// images.
 #[derive(Debug, Default)]
 pub(crate) struct Stack {
-    /// How far below the caller's activation that of the callee begins, by site.
+    /// The distance from the caller's activation down to that of the callee, by site.
     offsets: HashMap<u32, u32>,
-    /// How far the stack pointer is below the canonical frame address at the calls of functions.
+    /// The distance from the canonical frame address down to the stack pointer at the calls of functions.
     sizes: Vec<(u32, u32)>,
     /// ⟨Caller, callee⟩ of calls that are taken to be jumps.
     jumps: Vec<(u32, u32)>,
 }
 
 impl Stack {
-    /// How far below the caller's activation that of the callee begins, if that is known and needed.
+    /// The distance from the caller's activation down to that of the callee, if it is known and needed.
     pub(crate) fn offset(&self, site: u32) -> Option<u32> {
         self.offsets.get(&site).copied()
     }
@@ -94,7 +94,7 @@ impl Encoding {
         self.first_site + local
     }
 
-    /// What the call at a site does.
+    /// The effect of the call at a site.
     #[inline]
     pub(crate) fn effect(&self, site: u32) -> Effect {
         self.effects[(site - self.first_site) as usize]
@@ -105,12 +105,12 @@ impl Encoding {
         self.callees.get(&site).copied()
     }
 
-    /// How many sub-paths the function has numbers for.
+    /// The number of sub-paths of the function.
     pub(crate) fn num_cc(&self, function: u32) -> u64 {
         self.row(function).num_cc
     }
 
-    /// What the function's ids are, less the numbers of its sub-paths.
+    /// The difference between the function's ids and the numbers of its sub-paths.
     pub(crate) fn id_offset(&self, function: u32) -> u64 {
         self.row(function).id_offset
     }
@@ -119,8 +119,8 @@ impl Encoding {
         &self.functions[(function - self.first_function) as usize]
     }
 
-    /// The number of the sub-path for which an id of the program stands in a function. `start`: where the sub-path
-    /// starts, if that is known.
+    /// The number of the sub-path for which an id of the program stands in a function. `start`: where the
+    /// sub-path starts, if that is known.
     #[inline]
     pub(crate) fn number(&self, function: u32, id: u64, start: Option<u32>) -> u64 {
         let offset = start.map_or(0, |start| self.id_offset(start));
@@ -140,13 +140,12 @@ struct Range {
     function: u32,
 }
 
-/// The encodings of all images.
 #[derive(Debug, Default)]
 pub(crate) struct Encodings {
     all: Vec<Encoding>,
-    /// Those of each module, by epoch.
+    /// The encodings of each module, by epoch.
     of_module: Vec<Vec<(Epoch, u32)>>,
-    /// Those with an open node, by image and epoch.
+    /// The encodings with an open node, by image and epoch.
     open: HashMap<(u32, Epoch), u32>,
     ranges: Vec<Range>,
 }
@@ -165,13 +164,12 @@ impl Encodings {
         self.open.get(&(image, epoch)).map(|&number| &self.all[number as usize])
     }
 
-    /// The encodings of an image.
     pub(crate) fn of_image(&self, image: u32) -> impl Iterator<Item = &Encoding> {
         self.all.iter().filter(move |encoding| encoding.image == image)
     }
 
-    /// The functions, with the numbers of their sub-paths, that a context number may stand for: none, one, or several
-    /// if the ranges of modules overlap.
+    /// The functions, with the numbers of their sub-paths, that a context number may stand for: none, one, or
+    /// several if the ranges of modules overlap.
     pub(crate) fn in_ranges(&self, number: u64) -> impl Iterator<Item = (u32, u64)> {
         let end = self.ranges.partition_point(|range| range.base <= number);
         self.ranges[..end]
@@ -209,7 +207,7 @@ impl Encodings {
         }
     }
 
-    /// To be called behind the last image.
+    /// To be called after the last image was added.
     pub(crate) fn finish(&mut self) {
         self.ranges.sort_unstable_by_key(|range| range.base);
         let mut max_end = 0;
@@ -233,7 +231,7 @@ impl Encodings {
         for module in first..end {
             let encodings = &mut self.of_module[module as usize];
             if encodings.iter().any(|(epoch, _)| *epoch == encoding.epoch) {
-                return Err(Cause::TwiceEncoded(encoding.epoch));
+                return Err(Cause::DuplicateEncoding(encoding.epoch));
             }
             encodings.push((encoding.epoch, number));
         }
@@ -267,12 +265,11 @@ impl Encodings {
 /// An edge that adds, with its number in the file.
 type NumberedEdge = (u32, AddEdge);
 
-/// What the edges say of the calls.
+/// The calls, as the edges describe them.
 struct Calls {
     /// As those of [`Encoding`].
     effects: Vec<Effect>,
     callees: HashMap<u32, u32>,
-    /// The edges that add.
     adds: Vec<NumberedEdge>,
 }
 
@@ -282,12 +279,12 @@ struct Rows<'d> {
     symbols: &'d Symbols,
     first_function: u32,
     first_site: u32,
-    /// How many sites there are.
+    /// The number of sites.
     sites: usize,
 }
 
 impl<'d> Rows<'d> {
-    /// Of the modules from `first` up to `end`.
+    /// For the modules from `first` up to `end`.
     fn new(encoding: &'d files::Encoding, symbols: &'d Symbols, first: u32, end: u32) -> Result<Self, Cause> {
         let (functions, sites) = (symbols.functions.len() as u32, symbols.sites.len() as u32);
         let start_of = |module: u32| {
@@ -308,7 +305,7 @@ impl<'d> Rows<'d> {
         (site.function - self.first_function, site.kind)
     }
 
-    /// What the edges say of the calls.
+    /// The calls, as the edges describe them.
     fn calls(&self) -> Result<Calls, Cause> {
         let mut calls = Calls {
             effects: vec![Effect::None; self.sites],
@@ -377,7 +374,7 @@ impl<'d> Rows<'d> {
                 PathDecoder::new(&rows, open_node, adds.map(|(_, add)| add)).map_err(Cause::Encoding)?;
             return Ok((Stack::default(), SubPaths::Numbers(paths)));
         };
-        // Whoever an open call reaches: the open node's sub-paths begin outside of the program.
+        // The open node's sub-paths begin outside of the program, in whichever function an open call reaches.
         let functions = self.encoding.functions.len();
         let mut unknown_base: Vec<bool> = (0..rows.len()).map(|row| row >= functions).collect();
         for (at, &function) in hybrid.unknown_bases.iter().enumerate() {
@@ -390,7 +387,7 @@ impl<'d> Rows<'d> {
         Ok((self.stack(hybrid, &offsets)?, SubPaths::StackOffsets(paths)))
     }
 
-    /// What a hybrid encoding relies on. `offsets`: those of the edges.
+    /// The stack frames on which a hybrid encoding relies. `offsets`: the edges' stack offsets.
     fn stack(&self, hybrid: &files::Hybrid, offsets: &HashMap<u32, u32>) -> Result<Stack, Cause> {
         unique("function", &hybrid.stack_sizes, self.encoding.functions.len())?;
         let sizes = hybrid.stack_sizes.iter().map(|&(f, bytes)| (self.first_function + f, bytes)).collect();
@@ -430,14 +427,14 @@ impl<'d> Rows<'d> {
 /// The groups of such functions in the modules of an encoding, over which they are numbered.
 #[derive(Debug, Default)]
 pub(crate) struct TailGroups {
-    /// Who may stand in the place of a function of a group: ⟨group, function⟩.
+    /// Functions to which one of a group may leave its activation: ⟨group, function⟩.
     tails: HashSet<(u32, u32)>,
-    /// Groups of which one may leave its activation to a function of another encoding.
+    /// Groups with a function that may leave its activation to a function of another encoding.
     leaving: HashSet<u32>,
 }
 
 impl TailGroups {
-    /// Of these modules, whose functions are numbered from `first_function` on.
+    /// Reads the groups of these modules, whose functions are numbered from `first_function` on.
     pub(crate) fn new(modules: &[files::Module], first_function: u32) -> Self {
         let mut groups = Self::default();
         let functions = modules.iter().flat_map(|module| &module.functions);
@@ -448,7 +445,8 @@ impl TailGroups {
         groups
     }
 
-    /// Whether one of the group may have left its activation to this function. `inside`: it is one of the encoding.
+    /// Returns whether one of the group may have left its activation to this function. `inside`: the function
+    /// is of this encoding.
     pub(crate) fn may_leave(&self, group: u32, function: u32, inside: bool) -> bool {
         self.tails.contains(&(group, function)) || !inside && self.leaving.contains(&group)
     }
@@ -460,7 +458,7 @@ fn unique(what: &'static str, rows: &[(u32, u32)], len: usize) -> Result<HashMap
     for (at, &(index, value)) in rows.iter().enumerate() {
         check("a row of the hybrid encoding,", at, what, index, len)?;
         if bytes.insert(index, value).is_some() {
-            return Err(Cause::Twice { what, index });
+            return Err(Cause::Duplicate { what, index });
         }
     }
     Ok(bytes)

@@ -1,19 +1,17 @@
-//! What may be wrong with a dictionary that could be read.
+//! Errors of dictionaries that could be read.
 
 use pcce_encoding::decode::TableError;
 use thiserror::Error;
 
 use crate::token::BuildId;
 
-/// Why a dictionary that could be read cannot be used.
+/// An error in a dictionary that could be read.
 #[derive(Debug, Error)]
 #[error("the dictionary of {program}{}: {cause}{}", in_module(.module), cure(.cause))]
 pub struct InvalidDictionary {
-    /// Name of the program in the dictionary.
     pub program: String,
     /// Name of the module, if it is about one.
     pub module: Option<String>,
-    /// What is wrong.
     pub cause: Cause,
 }
 
@@ -28,7 +26,7 @@ fn cure(cause: &Cause) -> &'static str {
     }
 }
 
-/// What is wrong with a dictionary.
+/// Causes of an [`InvalidDictionary`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Cause {
@@ -47,83 +45,49 @@ pub enum Cause {
         at: usize,
         /// Kind of the row that is named.
         target: &'static str,
-        /// The index.
         index: u32,
-        /// Number of rows.
         len: usize,
     },
-    /// The sites of a module have addresses outside the address space, or those of another module.
+    /// The addresses of a module's sites are outside the address space, or overlap those of another module.
     #[error(
         "its site array at {address:#x} with {sites} sites overlaps another one, or the end of the address space"
     )]
-    SiteArray {
-        /// Address of the array.
-        address: u64,
-        /// Number of sites.
-        sites: usize,
-    },
-    /// A module without an encoding of epoch 0, which tokens are of.
+    SiteArray { address: u64, sites: usize },
+    /// A module has no encoding of epoch 0, in which tokens are.
     #[error("it has no encoding")]
     NotEncoded,
     /// A module with two encodings of one epoch.
     #[error("it has two encodings of epoch {0}")]
-    TwiceEncoded(u32),
+    DuplicateEncoding(u32),
     /// An encoding of other modules than there are, or of none.
     #[error("encoding {encoding} is of {count} modules from number {first} on, and there are {modules}")]
     Modules {
-        /// Number of the encoding.
         encoding: usize,
-        /// Its first module.
         first: u32,
-        /// How many it says that it has.
+        /// The number of modules that it claims to have.
         count: u32,
-        /// How many there are.
+        /// The number that there are.
         modules: usize,
     },
     /// An encoding has not one row for each function.
     #[error("its encoding has {rows} functions, and there are {functions}")]
-    Functions {
-        /// Rows of the encoding.
-        rows: usize,
-        /// Functions of its modules.
-        functions: usize,
-    },
-    /// An edge at a site that cannot have it: one that adds belongs to a direct call, an open one to a
-    /// module with an open node.
+    Functions { rows: usize, functions: usize },
+    /// An edge at a site that cannot have it: one that adds belongs to a direct call, an open one to a module
+    /// with an open node.
     #[error("edge {edge} is at site {site}, which is no call of that kind")]
-    EdgeSite {
-        /// Number of the edge.
-        edge: usize,
-        /// Number of the site.
-        site: u32,
-    },
+    EdgeSite { edge: usize, site: u32 },
     /// An edge with a callee at a site that tells its own.
     #[error("edge {edge} names a callee, and site {site} calls no name")]
-    Callee {
-        /// Number of the edge.
-        edge: usize,
-        /// Number of the site.
-        site: u32,
-    },
+    Callee { edge: usize, site: u32 },
     /// Two edges at one site.
     #[error("edge {edge} is at site {site}, which has another edge already")]
-    SecondEdge {
-        /// Number of the second edge.
-        edge: usize,
-        /// Number of the site.
-        site: u32,
-    },
+    SecondEdge { edge: usize, site: u32 },
     /// Two encodings of an epoch have an open node.
     #[error("another module has an open node, too")]
     SecondOpenNode,
     /// Two numbers of bytes for one function or edge.
     #[error("its hybrid encoding has {what} {index} twice")]
-    Twice {
-        /// "function" or "edge".
-        what: &'static str,
-        /// The index.
-        index: u32,
-    },
+    Duplicate { what: &'static str, index: u32 },
     /// The edges and ids are not an encoding.
     #[error("{0}")]
     Encoding(TableError),
@@ -134,9 +98,8 @@ pub enum Cause {
     Range {
         /// Linkage name of the function.
         function: String,
-        /// Its first number.
         base: u64,
-        /// How many there are.
+        /// The number that there are.
         num_cc: u64,
     },
     /// More rows than 32-bit numbers can name.

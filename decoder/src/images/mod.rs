@@ -1,5 +1,5 @@
-//! The images whose dictionaries were given: their symbols and encodings, and their machine code, which is read when it
-//! is first needed.
+//! The images whose dictionaries were given: their symbols and encodings, and their machine code, which is
+//! read when it is first needed.
 
 pub(crate) mod encodings;
 mod invalid;
@@ -19,7 +19,7 @@ use crate::code::elf::ELF_MAGIC;
 use crate::code::table::CodeTable;
 use crate::load::{LoadCause, program};
 
-/// What is known of all images.
+/// All images.
 #[derive(Debug, Default)]
 pub(crate) struct Images {
     pub(crate) symbols: Symbols,
@@ -32,7 +32,7 @@ pub(crate) struct Images {
 /// Where the code of an image comes from, when a token first needs it.
 #[derive(Debug, Default)]
 enum Source {
-    /// It is not at hand.
+    /// There is no code.
     #[default]
     None,
     /// The compressed form in the dictionary.
@@ -66,7 +66,7 @@ impl Source {
     }
 }
 
-/// What to do about a table of machine code that is wrong.
+/// The message about a table of machine code that is wrong.
 fn again(error: &impl std::fmt::Display) -> String {
     format!("{error}; write the dictionary again with `pcce dict`")
 }
@@ -111,7 +111,7 @@ impl Images {
         }
     }
 
-    /// The encoding of which tokens are.
+    /// The encoding of a function that tokens use.
     #[inline]
     pub(crate) fn encoding_of(&self, function: u32) -> &Encoding {
         let encoding = self.encodings.of(&self.symbols, function, files::STATIC);
@@ -123,7 +123,8 @@ impl Images {
         self.encodings.open_of(image, files::STATIC)
     }
 
-    /// Whether what a call reached without a push may have left its activation to this function.
+    /// Returns whether the function that a call reached without a push may have left its activation to this
+    /// one.
     pub(crate) fn may_leave(&self, site: &Site, function: u32) -> bool {
         let Some(group) = site.tail_group else { return false };
         let encoding = self.encoding_of(site.function);
@@ -131,7 +132,8 @@ impl Images {
         encoding.tail_groups.may_leave(group, function, inside)
     }
 
-    /// Whether a function may leave its activation to another one; none where its machine code is not at hand.
+    /// Returns whether a function may leave its activation to another one; none where its machine code is not
+    /// at hand.
     fn leaves(&self, function: u32) -> Option<bool> {
         let module = self.symbols.module_of(function);
         let code = self.code(module.image).ok()??;
@@ -145,9 +147,10 @@ impl Images {
         self.leaves(function).unwrap_or(true)
     }
 
-    /// Whether an instrumented function of this name, which other modules can call, may leave its activation to another
-    /// one. Else code of that name which is active is another body of it: of a copy that the linker took from an object
-    /// without the pass, or of an image that the loader has searched first. Yes, where machine code is not at hand.
+    /// Returns whether an instrumented function of this name, which other modules can call, may leave its
+    /// activation to another one. Otherwise, active code of that name is another body of it: of a copy that
+    /// the linker took from an object without the pass, or of an image that the loader has searched first.
+    /// True where machine code is not at hand.
     pub(crate) fn may_have_left(&self, name: u32) -> bool {
         let leaving = || {
             let mut leaving = HashSet::new();
@@ -175,8 +178,8 @@ impl Images {
         code.as_ref().map(Option::as_ref).map_err(String::as_str)
     }
 
-    /// What hybrid encodings rely on must be so in the program. False where that cannot be seen in the code of all
-    /// functions.
+    /// Checks that the program has the stack frames on which hybrid encodings rely. Returns false where that
+    /// cannot be seen in the code of all functions.
     fn check_stacks(&self, image: u32, code: &CodeTable) -> Result<bool, String> {
         let mut seen = true;
         let of = |function: u32| {

@@ -1,8 +1,9 @@
-//! What exists in the images whose dictionaries were given: checked, and flattened into arrays over all modules.
+//! The functions, sites and names of the images whose dictionaries were given: checked, and flattened into
+//! arrays over all modules.
 //!
-//! Indices here are dense numbers over all images and modules. But for [`SiteKind`] the types of the files end at this
-//! module and at [`encodings`](crate::images::encodings). No file is trusted: every index and address is checked once, here, so
-//! that decoding needs no check but those of the token.
+//! Indices here are dense numbers over all images and modules. But for [`SiteKind`] the types of the files
+//! end at this module and at [`encodings`](crate::images::encodings). No file is trusted: every index and
+//! address is checked once, here, so that decoding needs no check but those of the token.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -44,7 +45,7 @@ pub(crate) struct Module {
     pub(crate) first_site: u32,
     /// Where its site array is.
     sites_address: u64,
-    /// Whether its silent functions may have called other modules without a push.
+    /// True if its silent functions may have called other modules without a push.
     targeted: bool,
 }
 
@@ -54,22 +55,23 @@ pub(crate) struct Function {
     pub(crate) name: u32,
     pub(crate) module: u32,
     pub(crate) external: bool,
-    /// Whether a jump may lead to it that was a call in the source.
+    /// True if a jump may lead to it that was a call in the source.
     pub(crate) jumped_to: bool,
-    /// Whether it is silent, and may have left its activation to others, and one of them to it again: no id tells.
+    /// True if it is silent, and may have left its activation to others, and one of them to it again: no id
+    /// tells.
     pub(crate) comes_back: bool,
-    /// Whether it only pushes for its caller, and contexts do not show it.
+    /// True if it only pushes for its caller, and contexts do not show it.
     pub(crate) push_thunk: bool,
-    /// Whether it pushes at its own entry.
+    /// True if it pushes at its own entry.
     pub(crate) enters: bool,
-    /// Whether its callers do nothing to the id, so that it is one of a caller further out.
+    /// True if its callers do nothing to the id, so that it is one of a caller further out.
     pub(crate) silent: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Site {
     pub(crate) function: u32,
-    /// What happens there. Its functions and names are numbers over all images, as all are here.
+    /// The kind of site, with functions and names numbered over all images.
     pub(crate) kind: SiteKind,
     /// The group of functions that it may reach and that make tail calls which leave no frame.
     pub(crate) tail_group: Option<u32>,
@@ -89,11 +91,10 @@ pub(crate) struct Location {
 struct Name {
     linkage: Box<str>,
     demangled: OnceLock<Box<str>>,
-    /// An instrumented function that other modules can call has this name.
+    /// True if an instrumented function that other modules can call has this name.
     defined: bool,
 }
 
-/// The symbols of all images.
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     pub(crate) images: Vec<Image>,
@@ -105,18 +106,18 @@ pub(crate) struct Symbols {
     names: Vec<Name>,
     /// Other names by which other modules can call a function, as ⟨name, function⟩.
     aliases: HashSet<(u32, u32)>,
-    /// Whether one of the modules was built in targeted mode.
+    /// True if one of the modules was built in targeted mode.
     pub(crate) any_targeted: bool,
 }
 
 impl Symbols {
-    /// Whether what called this function is not known where its sub-path begins: an executable in targeted mode may
-    /// have called a function of another module without a push, from functions that reach no target.
+    /// Returns whether the caller of this function is unknown where its sub-path begins: an executable in
+    /// targeted mode may have called a function of another module without a push, from functions that reach
+    /// no target.
     pub(crate) fn called_unseen(&self, function: u32) -> bool {
         self.any_targeted && !self.modules[self.functions[function as usize].module as usize].targeted
     }
 
-    /// Adds an image.
     pub(crate) fn add_image(&mut self, dictionary: &files::Dictionary) -> Result<(), Cause> {
         let bytes = hex(&dictionary.build_id).ok_or_else(|| Cause::BuildId(dictionary.build_id.clone()))?;
         let id = BuildId::from_prefix(&bytes);
@@ -279,7 +280,6 @@ impl Symbols {
         self.images[image as usize].modules[module as usize].0 + function
     }
 
-    /// The module of a function.
     pub(crate) fn module_of(&self, function: u32) -> &Module {
         &self.modules[self.functions[function as usize].module as usize]
     }
@@ -298,25 +298,24 @@ impl Symbols {
         self.linkage_name(self.functions[function as usize].name)
     }
 
-    /// The name as in the source.
     pub(crate) fn source_name(&self, name: u32) -> &str {
         let name = &self.names[name as usize];
         name.demangled.get_or_init(|| names::demangle(&name.linkage).into())
     }
 
-    /// Whether other modules can call the function by this name.
+    /// Returns whether other modules can call the function by this name.
     pub(crate) fn is_called(&self, function: u32, name: u32) -> bool {
         let Function { external, name: own, .. } = self.functions[function as usize];
         external && own == name || self.aliases.contains(&(name, function))
     }
 
-    /// The names by which other modules can call functions, with these.
+    /// The names by which other modules can call functions, each with its function.
     pub(crate) fn called(&self) -> impl Iterator<Item = (u32, u32)> {
         let own = (0..).zip(&self.functions).filter(|(_, function)| function.external);
         own.map(|(number, function)| (function.name, number)).chain(self.aliases.iter().copied())
     }
 
-    /// Whether an instrumented function that other modules can call has the name.
+    /// Returns whether an instrumented function that other modules can call has the name.
     pub(crate) fn is_defined(&self, name: u32) -> bool {
         self.names[name as usize].defined
     }

@@ -9,14 +9,14 @@ use pcce_dictionary::section::SECTION;
 /// Where distributions keep debug files.
 pub(crate) const SYSTEM: &str = "/usr/lib/debug";
 
-/// The debug file of a stripped program with its dictionary, found as gdb finds it: by build id, by the name in
-/// `.gnu_debuglink`, then by debuginfod. It has the program's build id.
+/// The debug file of a stripped program with its dictionary, found as gdb finds it: by build id, by the name
+/// in `.gnu_debuglink`, then by debuginfod. It has the program's build id.
 #[must_use]
 pub fn find(program: &Path, bytes: &[u8]) -> Option<PathBuf> {
     find_section(program, bytes, SECTION)
 }
 
-/// The same for a debug file with this section.
+/// As [`find`], for a debug file with this section.
 pub(crate) fn find_section(program: &Path, bytes: &[u8], section: &str) -> Option<PathBuf> {
     let file = object::File::parse(bytes).ok()?;
     let id = file.build_id().ok().flatten().filter(|id| id.len() > 1)?;
@@ -46,8 +46,8 @@ pub(crate) fn debuginfod() -> bool {
     std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty())
 }
 
-/// The debug file of this whole build id, from the servers that `DEBUGINFOD_URLS` names. elfutils' client keeps what it
-/// has got, and what it has not.
+/// The debug file of this whole build id, from the servers that `DEBUGINFOD_URLS` names. elfutils' client
+/// keeps what it has got, and what it has not.
 #[must_use]
 pub fn ask_debuginfod(build_id: &str) -> Option<PathBuf> {
     if !debuginfod() {

@@ -14,17 +14,15 @@ use thiserror::Error;
 use self::program::ProgramError;
 use crate::code::elf::ELF_MAGIC;
 
-/// Why a file gave no dictionary.
+/// An error of reading a dictionary from a file.
 #[derive(Debug, Error)]
 #[error("{}: {cause}", .path.display())]
 pub struct LoadError {
-    /// The file.
     pub path: PathBuf,
-    /// What is wrong.
     pub cause: LoadCause,
 }
 
-/// What is wrong with a file that should hold a dictionary.
+/// Causes of a [`LoadError`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadCause {
@@ -54,7 +52,7 @@ pub enum LoadCause {
 /// The content of a file.
 ///
 /// # Errors
-/// Those of reading it, and that it is a device: some never end.
+/// Errors of reading it, and that it is a device: some never end.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let kind = fs::metadata(path)?.file_type();
     if kind.is_char_device() || kind.is_block_device() {

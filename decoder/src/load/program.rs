@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::code::build;
 use crate::code::elf::{SectionError, content};
 
-/// Why a program gave no dictionary.
+/// Errors of reading the dictionary of a program.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProgramError {
@@ -40,16 +40,15 @@ pub enum ProgramError {
         "parts of the program were compiled by an earlier release, and are not encoded; compile them again"
     )]
     Unlinked,
-    /// The program has no build id, so that tokens could not be told from those of other builds.
+    /// The program has no build id: its tokens could not be distinguished from those of other builds.
     #[error("the program has no build id; link it with -Wl,--build-id (GNU ld, lld)")]
     NoBuildId,
-    /// A record was refused.
     #[error(transparent)]
     Record(#[from] DictionaryError),
 }
 
-/// Makes the dictionary of a linked program from the content of its file. `name` is the file's
-/// name, for people.
+/// Makes the dictionary of a linked program from the content of its file. `name` is the file's name, for
+/// people.
 ///
 /// # Errors
 /// [`ProgramError`]; never panics, whatever the bytes.
@@ -98,8 +97,9 @@ fn symbols_and_encodings(records: Vec<Record>) -> Result<(Vec<Module>, Vec<Encod
     Ok((modules, encodings))
 }
 
-/// Reads the machine code of the program that `dictionary` was made of, from the content of its file, `bytes`. If that
-/// is a separate debug file, `stripped` is the program's own. None if the program does not say where its functions are.
+/// Reads the machine code of the program that `dictionary` was made of, from the content of its file,
+/// `bytes`. If that is a separate debug file, `stripped` is the program's own. None if the program does not
+/// say where its functions are.
 ///
 /// # Errors
 /// [`ProgramError`]; never panics, whatever the bytes.

@@ -17,18 +17,18 @@ struct Walk<'s> {
     source: &'s dyn Source,
     token: Token,
     range: Option<u64>,
-    /// Whether the innermost part was there: what follows are frames.
+    /// True if the innermost part was there: what follows are frames.
     captured: bool,
     distance: Option<u64>,
     point: Option<Open>,
-    /// The ids of the innermost part that was read count from that of a frame further out.
+    /// True if the ids of the innermost part that was read count from that of a frame further out.
     relative: bool,
-    /// What is left is a chain of others: the activations at a point are not those.
+    /// True if the rest of the chain belongs to other activations than those at a point.
     detached: bool,
     frames: u64,
 }
 
-/// What a number stands for.
+/// Reads the parts of a token for which a number stands.
 pub(super) fn read(source: &dyn Source, number: u64) -> Result<Numbered, NumberError> {
     match Interned::read(number).ok_or(NumberError::NoNumber { number })? {
         Interned::Context(record) => read_from(source, record, None, false),
@@ -36,7 +36,7 @@ pub(super) fn read(source: &dyn Source, number: u64) -> Result<Numbered, NumberE
     }
 }
 
-/// What a record stands for. `captured`: it is that of a chain.
+/// Reads the parts of a token for which a record stands. `captured`: it is the record of a chain.
 pub(super) fn read_from(
     source: &dyn Source,
     mut record: u64,
@@ -65,7 +65,7 @@ pub(super) fn read_from(
             let program = walk.build_id(build_id, len).ok_or(malformed("a build id of more than 8 bytes"))?;
             return Ok(Numbered { token: walk.token, range: walk.range, program });
         }
-        // What is further out had its number before: so there is an end.
+        // Chains further out had their numbers before, so the loop ends.
         if record >= last {
             return Err(malformed("a chain leads there that was numbered before it"));
         }
@@ -90,7 +90,7 @@ impl From<NumberError> for Cause {
 }
 
 impl Walk<'_> {
-    /// Adds what an entry says; returns the number of what is further out.
+    /// Adds an entry. Returns the number of the entry further out.
     fn entry(&mut self, entry: Entry) -> Result<u64, Cause> {
         match entry {
             Entry::Address { .. } | Entry::Point { .. } | Entry::Signal { .. } => {}
@@ -180,7 +180,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The point whose addresses were read: that of the capture, or one at which a signal's handler was called.
+    /// The point whose addresses were read: that of the capture, or one at which a signal's handler was
+    /// called.
     fn end_point(&mut self, id: u64, capture: bool) -> Result<End, Cause> {
         let Some(Open { end, mut addresses }) = self.point.take() else {
             return Err(Cause::Here("a point has no end"));

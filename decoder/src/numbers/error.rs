@@ -9,10 +9,8 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NumbersError {
-    /// It cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// Another start.
     #[error(
         "no file of numbers: it starts with bytes {start}; give the one that PCCE_NUMBERS named for the program"
     )]
@@ -25,10 +23,7 @@ pub enum NumbersError {
         "the file has version {found}, and this pcce reads version {VERSION}; use the pcce of the release that built \
          the program"
     )]
-    OtherVersion {
-        /// The version.
-        found: u32,
-    },
+    OtherVersion { found: u32 },
     /// The head is not whole.
     #[error("the file is truncated: it has {size} bytes, and its head alone has {HEAD}; copy it whole")]
     Truncated {
@@ -40,15 +35,10 @@ pub enum NumbersError {
     Head {
         /// Position from 0.
         position: usize,
-        /// The byte.
         found: u8,
     },
-    /// The counter is impossible.
     #[error("the file is damaged: it says that {given} numbers were given, which are more than there can be")]
-    Given {
-        /// What it says.
-        given: u64,
-    },
+    Given { given: u64 },
 }
 
 /// Why a number is not decoded with a file of numbers.
@@ -57,10 +47,7 @@ pub enum NumbersError {
 pub enum NumberError {
     /// No process gives such a number.
     #[error("number {number} is none that pcce_context() gives")]
-    NoNumber {
-        /// The number.
-        number: u64,
-    },
+    NoNumber { number: u64 },
     /// The file's processes have not given it.
     #[error(
         "the file of numbers has no record {record}: {given} were given in it; the number is of a process with \
@@ -69,7 +56,7 @@ pub enum NumberError {
     NotGiven {
         /// The record that is needed.
         record: u64,
-        /// How many were given.
+        /// The count of numbers that were given.
         given: u64,
     },
     /// It was given, and the record was not written.
@@ -87,7 +74,6 @@ pub enum NumberError {
         /// The record that is needed.
         record: u64,
     },
-    /// The file ends in front of it.
     #[error(
         "the file of numbers is truncated: it has {size} bytes, and record {record} is behind them; copy it whole"
     )]
@@ -99,27 +85,14 @@ pub enum NumberError {
     },
     /// The record's check does not fit.
     #[error("record {record} of the file of numbers is damaged: its content does not fit its check")]
-    Damaged {
-        /// The record.
-        record: u64,
-    },
+    Damaged { record: u64 },
     /// The records' checks fit, and they make no chain.
     #[error(
         "record {record} of the file of numbers is malformed although its check fits: {what}; the number is of a \
          process with another file, or what wrote it has an error"
     )]
-    Malformed {
-        /// The record.
-        record: u64,
-        /// What is wrong with it.
-        what: &'static str,
-    },
+    Malformed { record: u64, what: &'static str },
     /// The file cannot be read any more.
     #[error("record {record} of the file of numbers cannot be read: {cause}")]
-    Unreadable {
-        /// The record.
-        record: u64,
-        /// The system's message.
-        cause: String,
-    },
+    Unreadable { record: u64, cause: String },
 }

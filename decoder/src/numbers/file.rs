@@ -1,15 +1,14 @@
 //! The file of numbers: its head, and its records one by one.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use pcce_abi::numbers::{END, GIVEN, HEAD, MAGIC, RECORD, Record, VERSION, head, offset};
 
 use super::error::{NumberError, NumbersError};
-use super::{Source, no_record};
+use super::no_record;
+use crate::source::Source;
 
 /// Records that are read in one go, and kept.
 const PIECE: u64 = 1 << 16;
@@ -19,39 +18,10 @@ type Piece = Result<Box<[u8]>, String>;
 /// A file of numbers. Of a large one only those pieces are read in which records are looked up.
 #[derive(Debug)]
 pub struct NumbersFile {
-    content: Content,
+    content: Source,
     size: u64,
     given: u64,
     pieces: Vec<OnceLock<Piece>>,
-}
-
-#[derive(Debug)]
-enum Content {
-    File(File),
-    Bytes(Vec<u8>),
-}
-
-impl Content {
-    fn read(&self, to: &mut [u8], at: u64) -> io::Result<usize> {
-        let mut done = 0;
-        while done < to.len() {
-            let read = match self {
-                Self::File(file) => file.read_at(&mut to[done..], at + done as u64)?,
-                Self::Bytes(bytes) => {
-                    let from =
-                        usize::try_from(at).unwrap_or(usize::MAX).saturating_add(done).min(bytes.len());
-                    let read = (bytes.len() - from).min(to.len() - done);
-                    to[done..done + read].copy_from_slice(&bytes[from..from + read]);
-                    read
-                }
-            };
-            if read == 0 {
-                break;
-            }
-            done += read;
-        }
-        Ok(done)
-    }
 }
 
 impl NumbersFile {
@@ -62,7 +32,7 @@ impl NumbersFile {
     pub fn open(path: &Path) -> Result<Self, NumbersError> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
-        Self::new(Content::File(file), size)
+        Self::new(Source::File(file), size)
     }
 
     /// Takes the content of a file.
@@ -71,10 +41,10 @@ impl NumbersFile {
     /// [`NumbersError`] if it is none of numbers.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, NumbersError> {
         let size = bytes.len() as u64;
-        Self::new(Content::Bytes(bytes), size)
+        Self::new(Source::Memory(bytes), size)
     }
 
-    fn new(content: Content, size: u64) -> Result<Self, NumbersError> {
+    fn new(content: Source, size: u64) -> Result<Self, NumbersError> {
         let mut bytes = [0; HEAD as usize];
         let read = content.read(&mut bytes, 0)?;
         let known = head();
@@ -110,7 +80,7 @@ impl NumbersFile {
         Ok(Self { content, size, given, pieces: (0..pieces).map(|_| OnceLock::new()).collect() })
     }
 
-    /// How many numbers were given, by all processes that have used the file.
+    /// The count of numbers that were given by all processes that have used the file.
     #[must_use]
     pub fn given(&self) -> u64 {
         self.given
@@ -128,7 +98,7 @@ impl NumbersFile {
     }
 }
 
-impl Source for NumbersFile {
+impl super::Source for NumbersFile {
     fn record(&self, record: u64) -> Result<Record, NumberError> {
         if record == 0 || record > self.given {
             return Err(NumberError::NotGiven { record, given: self.given });

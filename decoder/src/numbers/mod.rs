@@ -1,8 +1,8 @@
-//! Interned numbers, from the file that a program wrote with `PCCE_NUMBERS` (docs/formats.md): what a number stands
-//! for, as the parts of a token.
+//! Interned numbers, from the file that a program wrote with `PCCE_NUMBERS` (docs/formats.md): what a number
+//! stands for, as the parts of a token.
 //!
-//! Each record checks itself, and whoever reads trusts no more than that: a number is decoded if all records of its
-//! chain are there and fit together, whatever the rest of the file looks like.
+//! Each record has a checksum. A number is decoded if all records of its chain are there and fit together,
+//! whatever the rest of the file looks like.
 
 mod chain;
 mod error;
@@ -22,24 +22,22 @@ pub use file::NumbersFile;
 
 /// Where records are looked up.
 pub(crate) trait Source: fmt::Debug + Send + Sync {
-    /// The record of a number.
     fn record(&self, number: u64) -> Result<Record, NumberError>;
 }
 
-/// What interned numbers of some processes stand for.
+/// The interned numbers of some processes.
 #[derive(Clone, Debug)]
 pub struct Numbers {
     source: Arc<dyn Source>,
 }
 
-/// What a number stands for.
+/// The context for which a number stands.
 #[derive(Debug)]
 pub(crate) struct Numbered {
     /// The chain, and the capture if the number names no function.
     pub(crate) token: Token,
     /// A number in the range of a function, if it does.
     pub(crate) range: Option<u64>,
-    /// The program of the process.
     pub(crate) program: BuildId,
 }
 
@@ -48,12 +46,13 @@ impl Numbers {
         Self { source: Arc::new(source) }
     }
 
-    /// What a number of `pcce_context()` from 2⁶³ on stands for.
+    /// The context for which a number of `pcce_context()` from 2⁶³ on stands.
     pub(crate) fn read(&self, number: u64) -> Result<Numbered, NumberError> {
         chain::read(&*self.source, number)
     }
 
-    /// The images whose dictionaries a number needs, the program of its process among them; none if it cannot be read.
+    /// The images whose dictionaries a number needs, the program of its process among them; none if it cannot
+    /// be read.
     pub(crate) fn images(&self, number: u64) -> Vec<BuildId> {
         self.read(number).map_or(Vec::new(), |found| {
             let mut images = found.token.images;
@@ -62,7 +61,7 @@ impl Numbers {
         })
     }
 
-    /// What the record of a chain stands for.
+    /// The token parts for which the record of a chain stands.
     pub(crate) fn chain(&self, record: u64) -> Result<Token, NumberError> {
         Ok(chain::read_from(&*self.source, record, None, true)?.token)
     }

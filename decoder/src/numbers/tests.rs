@@ -21,7 +21,8 @@ fn site(outer: u64, place: u64, id: u64) -> Entry {
     Entry::Site { outer, place, id, left: false }
 }
 
-/// The content of a file with these records, and the places above in front of them: the first one is record 5.
+/// The content of a file with these records, and the places above in front of them: the first one is record
+/// 5.
 pub(crate) fn bytes(entries: &[Entry]) -> Vec<u8> {
     let places = [place(ID, 8, 0), place(ID, 8, 0x4004), place(ID, 8, 0x4009), place(LIB, 5, 0x100)];
     let all: Vec<Entry> = places.iter().chain(entries).copied().collect();

@@ -10,8 +10,8 @@ use super::report::amount;
 use super::{Kind, Stacks, Unit};
 use crate::printable::printable;
 
-/// One line for each stack of function names: `outermost;…;innermost value`, in alphabetical order. Stacks whose value
-/// is 0 are left out.
+/// One line for each stack of function names: `outermost;…;innermost value`, in alphabetical order. Stacks
+/// whose value is 0 are left out.
 #[must_use]
 pub fn lines(stacks: &Stacks, metric: usize) -> Vec<String> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
@@ -27,7 +27,7 @@ pub fn lines(stacks: &Stacks, metric: usize) -> Vec<String> {
 /// Writes folded stacks.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn folded(stacks: &Stacks, metric: usize, mut out: impl Write) -> io::Result<()> {
     lines(stacks, metric).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
@@ -35,7 +35,7 @@ pub fn folded(stacks: &Stacks, metric: usize, mut out: impl Write) -> io::Result
 /// Writes a flame graph (SVG).
 ///
 /// # Errors
-/// Those of `out`, and an error that says so if there is nothing to show.
+/// Errors of `out`, and an error that says so if there is nothing to show.
 pub fn graph(
     stacks: &Stacks,
     kind: Kind,
@@ -88,9 +88,9 @@ fn named(picture: &str, program: &str) -> String {
     format!("{}<title>{} ({}", &picture[..at], escaped(program), &picture[at + ROOT.len()..])
 }
 
-/// How the title of the whole program's frame begins.
+/// The beginning of the title of the whole program's frame.
 const ROOT: &str = "<title>all (";
-/// What the library says of the word.
+/// The library's style of the word.
 const FAINT: &str = "#search { text-anchor:end; opacity:0.1;";
 
 fn escaped(text: &str) -> String {

@@ -1,7 +1,8 @@
 //! Profiles that instrumented programs write: what was measured, by context (`docs/formats.md`).
 //!
-//! [`Profile::read`] reads the file, [`Stacks::decode`] turns its tokens into stacks of frames; [`report`], [`flame`],
-//! [`pprof`] and [`speedscope`] write them. The two kinds, heap and CPU, differ in their [`Metric`]s only.
+//! [`Profile::read`] reads the file, [`Stacks::decode`] turns its tokens into stacks of frames; [`report`],
+//! [`flame`], [`pprof`] and [`speedscope`] write them. The two kinds, heap and CPU, differ in their
+//! [`Metric`]s only.
 
 pub mod flame;
 pub(crate) mod heat;
@@ -18,23 +19,17 @@ pub use stacks::{Stack, StackFrame, Stacks};
 /// The version of the format that is read.
 pub const VERSION: u32 = 1;
 
-/// What a profile is about.
+/// The kinds of profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Every allocation.
     Heap,
-    /// Samples of the running threads.
     Cpu,
 }
 
-/// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things.
     Count,
-    /// Bytes.
     Bytes,
-    /// Nanoseconds.
     Nanoseconds,
 }
 
@@ -45,11 +40,10 @@ pub struct Metric {
     pub name: &'static str,
     /// The name in pprof's files, where there is an established one.
     pub pprof: &'static str,
-    /// What it is, for people.
+    /// The title, for people.
     pub title: &'static str,
-    /// What the numbers count.
     pub unit: Unit,
-    /// Whether the numbers of several contexts can be added.
+    /// True if the numbers of several contexts can be added.
     pub additive: bool,
 }
 
@@ -76,7 +70,7 @@ const CPU: [Metric; 2] = [
 ];
 
 impl Kind {
-    /// What profiles of the kind measure; the first one is the most important.
+    /// The metrics of profiles of the kind; the first one is the most important.
     #[must_use]
     pub fn metrics(self) -> &'static [Metric] {
         match self {
@@ -95,14 +89,13 @@ impl Kind {
     }
 }
 
-/// Why a profile cannot be used.
+/// Errors of reading a profile.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// Not a profile at all.
+    /// The file is no profile.
     #[error("this is no profile: its first line is no heading ({0}); give the file that the program wrote")]
     Heading(String),
-    /// Of a later release.
     #[error(
         "the profile has format version {0}, and this release reads version {VERSION}; use the release that \
          built the program"
@@ -116,7 +109,6 @@ pub enum ProfileError {
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What is wrong.
         cause: String,
     },
     /// The last line is missing.
@@ -127,7 +119,6 @@ pub enum ProfileError {
     Contexts {
         /// As the last line says.
         expected: u64,
-        /// As there are.
         found: usize,
     },
 }
@@ -146,13 +137,11 @@ pub struct Record {
 /// A profile as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// What it is about.
     pub kind: Kind,
     /// The first bytes of the program's build id, in hexadecimal digits.
     pub build_id: String,
-    /// The process.
     pub process: u64,
-    /// What was measured in each context. Equal contexts may come more than once.
+    /// The contexts, with what was measured in them. Equal contexts may come more than once.
     pub records: Vec<Record>,
 }
 

@@ -10,12 +10,10 @@ use crate::printable::{self, printable};
 
 use super::{Kind, Profile, Stack, StackFrame, Stacks, Unit};
 
-/// What is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection {
     /// The metric by which the contexts are sorted, by its number. Contexts where it is 0 are left out.
     pub by: usize,
-    /// So many contexts.
     pub top: usize,
 }
 
@@ -33,8 +31,8 @@ fn select(kind: Kind, stacks: &Stacks, selection: Selection) -> (Vec<Cow<'_, Sta
     (sorted, all)
 }
 
-/// Samples fall on any line of a function: stacks that differ in that line only are one, with the line that was found
-/// most often.
+/// Samples fall on any line of a function: stacks that differ in that line only are one, with the line that
+/// was found most often.
 fn by_function(stacks: &Stacks) -> Vec<Stack> {
     let mut sorted: Vec<&Stack> = stacks.stacks.iter().collect();
     sorted.sort_by_key(|stack| std::cmp::Reverse(stack.values[0]));
@@ -81,7 +79,7 @@ pub fn amount(value: u64, unit: Unit) -> String {
 /// Writes a report for people.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn text(
     profile: &Profile,
     stacks: &Stacks,
@@ -189,7 +187,7 @@ impl<'a> From<&'a StackFrame> for JsonFrame<'a> {
 /// Writes one object a line: the totals, then the selected contexts.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn json(
     profile: &Profile,
     stacks: &Stacks,

@@ -1,4 +1,5 @@
-//! Speedscope's file format (<https://www.speedscope.app/file-format-schema.json>): one profile for each metric.
+//! Speedscope's file format (<https://www.speedscope.app/file-format-schema.json>): one profile for each
+//! metric.
 
 use std::io::{self, Write};
 
@@ -48,7 +49,7 @@ struct Sampled<'a> {
 /// Writes all metrics that can be added.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(stacks: &Stacks, kind: Kind, name: &str, mut out: impl Write) -> io::Result<()> {
     let frames = stacks.frames.iter().map(|frame| Frame {
         name: &frame.name,

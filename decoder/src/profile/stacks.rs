@@ -11,21 +11,21 @@ use crate::token::{BuildId, Token};
 
 use super::{Profile, Record};
 
-/// Frames of a context beyond these, counted from the innermost, are left out of a stack, and a frame says so.
+/// Frames of a context beyond these, counted from the innermost, are left out of a stack, and a frame says
+/// so.
 const MAX_DEPTH: usize = 4096;
 
 /// More frames of all stacks are not held: behind them, stacks have [`FEW`].
 const MAX_FRAMES: usize = 1 << 23;
-/// So many frames have stacks that are cut further.
+/// The depth of stacks beyond that.
 const FEW: usize = 16;
 
-/// How far frames are indented in a report.
+/// The indentation of frames in a report, in columns.
 const INDENT: usize = 4;
 
 /// A frame, as the stacks of a profile share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StackFrame {
-    /// What it is.
     pub kind: FrameKind,
     /// Name for pictures: the function, or the boundary in angle brackets.
     pub name: String,
@@ -57,9 +57,7 @@ pub struct Stack {
 /// The decoded contexts of a profile. Contexts with equal frames are one stack.
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
-    /// The frames.
     pub frames: Vec<StackFrame>,
-    /// The stacks.
     pub stacks: Vec<Stack>,
     /// Modules whose dictionary was not given.
     pub missing: Vec<BuildId>,
@@ -73,7 +71,6 @@ struct Maker<'d> {
     token: Token,
     context: Context,
     scratch: Vec<u8>,
-    /// Frames of all stacks.
     total: usize,
 }
 
@@ -146,7 +143,7 @@ impl Maker<'_> {
         let mut rest = self.decoder.frames(&context);
         let depth = if self.total < MAX_FRAMES { MAX_DEPTH } else { FEW };
         for frame in rest.by_ref().take(depth) {
-            // What was called is a function like others in a picture.
+            // In a picture, a function that is not instrumented looks like others.
             let name = match (frame.kind, frame.function) {
                 (FrameKind::Uninstrumented, Some(_)) => {
                     folded_frame(&Frame { kind: FrameKind::Call, ..frame }, self.style)

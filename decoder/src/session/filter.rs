@@ -1,6 +1,6 @@
 //! Text with context tokens anywhere in it: finds them, and writes the text with their contexts.
 //!
-//! The text is bytes, which need not be UTF-8. What is no token, or is one that cannot be decoded, is copied as it is.
+//! The text is bytes, which need not be UTF-8. Everything but tokens that can be decoded is copied as it is.
 //! Numbers of contexts are looked for where the decoder knows what interned ones stand for.
 
 use std::collections::HashMap;
@@ -14,27 +14,26 @@ use crate::session::{self, Failure, MAX_CALLS_IN_LOG, NUMBER, Outcome, Session};
 use crate::show::render::Format;
 use crate::token::BuildId;
 
-/// So many modules without dictionary are named.
+/// Bound on the modules without dictionary that are named.
 const MAX_NAMED: usize = 64;
 
-/// So many bytes of output need not be held.
+/// The number of bytes of output from which on they are handed over.
 const MUCH: usize = 1 << 22;
 
-/// What tokens start with, in front of their version.
+/// The beginning of tokens, in front of their version.
 const PREFIX: &[u8] = pcce_abi::token::PREFIX.as_bytes();
 
-/// What words are looked for.
+/// The kinds of words that are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
-    /// Tokens.
     Tokens,
     /// Tokens, and numbers of `pcce_context()`: behind [`NUMBER`], or from 2⁶³ on.
     TokensAndNumbers,
 }
 
-/// The places of the words in `text` that look like tokens: one token, or several joined by `+`, as a context across
-/// threads is written. A `+` that no word follows belongs to the token if the word ends there. In place of the first
-/// token there may be a number, if these are looked for.
+/// The places of the words in `text` that look like tokens: one token, or several joined by `+`, as a context
+/// across threads is written. A `+` that no word follows belongs to the token if the word ends there. In
+/// place of the first token there may be a number, if these are looked for.
 pub fn tokens(text: &[u8], words: Words) -> impl Iterator<Item = Range<usize>> {
     let finder = memmem::Finder::new(PREFIX);
     let mut from = 0;
@@ -126,7 +125,7 @@ fn origins(text: &[u8], mut end: usize) -> usize {
     end
 }
 
-/// Whether a token can go on with this byte.
+/// Returns whether a token can go on with this byte.
 #[must_use]
 pub fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'~' | b':' | SUBMITTED)
@@ -161,16 +160,15 @@ impl Lines<'_> {
 /// Tokens of a text that were not decoded as a whole.
 #[derive(Debug, Default)]
 pub struct Failures {
-    /// Those that are no tokens of this build, or damaged; they were left as they are.
+    /// Tokens of other builds, or damaged ones; they were left as they are.
     pub left: Counted<Failure>,
     /// Modules whose dictionary was not given: their calls are left out, others are there.
     pub missing: HashMap<BuildId, Counted<()>>,
 }
 
-/// How many there were, and the first one.
+/// A count, and the first one.
 #[derive(Debug)]
 pub struct Counted<T> {
-    /// How many.
     pub count: u64,
     /// The line of the first one, from 1, and what it is.
     pub first: Option<(u64, T)>,
@@ -208,7 +206,7 @@ impl Failures {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.left.count == 0 && self.missing.is_empty()
@@ -237,7 +235,7 @@ pub struct Filter<'d> {
     session: Session<'d>,
     words: Words,
     below: bool,
-    /// What could not be decoded up to here.
+    /// The tokens that could not be decoded so far.
     pub failures: Failures,
 }
 
@@ -251,8 +249,8 @@ impl<'d> Filter<'d> {
         Self { session, words, below, failures: Failures::default() }
     }
 
-    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is there,
-    /// whenever that is much.
+    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is
+    /// there, whenever that is much.
     pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>, mut full: impl FnMut(&mut Vec<u8>)) {
         // Up to where the text is copied: with contexts below, always up to the end of a line.
         let mut copied = 0;
@@ -291,7 +289,6 @@ impl<'d> Filter<'d> {
 /// Different contexts that are counted take so many bytes at most.
 const MAX_KEPT: usize = 1 << 28;
 
-/// Counts the tokens of a text.
 #[derive(Debug, Default)]
 pub struct Census {
     /// For each token how often it was there, and the number of the first line with it.
@@ -324,7 +321,7 @@ impl Census {
     /// [`Format::Json`]. Tokens with equal frames are one context.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn write(self, session: Session<'_>, out: &mut impl Write) -> io::Result<Failures> {
         let format = session.format();
         let mut session = session.bounded(MAX_CALLS_IN_LOG);

@@ -48,8 +48,8 @@ impl<'d> Found<'d> {
         self.sessions.get(&self.last?)
     }
 
-    /// Decodes a token by the dictionaries of its images, if some were found. `given`: the session of those that were
-    /// given.
+    /// Decodes a token by the dictionaries of its images, if some were found. `given`: the session of those
+    /// that were given.
     pub(super) fn decode(
         &mut self,
         given: &mut Session<'d>,

@@ -1,7 +1,7 @@
 //! Many tokens one after another: from the text of each to the rendered context.
 //!
-//! Memory is used again from token to token, so that a stream costs no allocation for each. Tokens
-//! that come again and again, as those of hot contexts do, are decoded only twice.
+//! Memory is used again from token to token, so that a stream costs no allocation for each. Tokens that come
+//! again and again, as those of hot contexts do, are decoded two times only.
 
 pub mod filter;
 mod found;
@@ -20,7 +20,7 @@ use crate::show::style::Style;
 use crate::token::{BuildId, Token, TokenError};
 use found::Found;
 
-/// Why a text was not decoded.
+/// Errors of decoding a text.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
@@ -46,10 +46,7 @@ pub enum Failure {
         "number {number} is of no program that was given: give the program, or its dictionary, in front of it; only \
          tokens tell their build, and numbers from 2^63 on with their file (--numbers FILE)"
     )]
-    NumberAlone {
-        /// The number.
-        number: u64,
-    },
+    NumberAlone { number: u64 },
     /// More than 64 bits.
     #[error("the number is larger than 64 bits: pcce_context() gives no such number")]
     NumberTooLarge,
@@ -61,7 +58,6 @@ pub enum Failure {
     LongContext {
         /// Calls of the context, without those inlined.
         pieces: u64,
-        /// The session's limit.
         limit: u64,
     },
     /// The contexts of all tokens are longer than the session writes.
@@ -72,34 +68,28 @@ pub enum Failure {
     LongContexts {
         /// Calls of the context, without those inlined.
         pieces: u64,
-        /// What the session still writes.
+        /// The number of calls that the session still writes.
         left: u64,
     },
     /// The different contexts that are counted take too much memory.
     #[error(
         "the traces of the tokens before take {kept} bytes, and no more are kept; give a part of the text"
     )]
-    ManyContexts {
-        /// What those take.
-        kept: usize,
-    },
+    ManyContexts { kept: usize },
 }
 
-/// What became of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything was decoded.
     Decoded,
     /// Decoded but for the frames of modules whose dictionary was not given: [`Session::missing`].
     Incomplete,
-    /// Not decoded.
     Failed(Failure),
 }
 
 /// The output of tokens that came twice, in a table of fixed size: at most 32 MiB.
 ///
-/// A token's last characters are its checksum, so they serve as the hash. A token that came once only
-/// leaves its key: in a stream without repetitions nothing is copied, and no slot loses its content.
+/// A token's last characters are its checksum, so they serve as the hash. A token that came once only leaves
+/// its key: in a stream without repetitions nothing is copied, and no slot loses its content.
 #[derive(Debug)]
 struct Memo {
     slots: Vec<Slot>,
@@ -146,22 +136,22 @@ pub struct Session<'d> {
     scratch: Vec<u8>,
     memo: Memo,
     limit: u64,
-    /// So many calls of long contexts are still written.
+    /// The number of calls of long contexts that are still written.
     left: u64,
     of_program: bool,
     /// The sessions of dictionaries that were looked for.
     found: Option<Box<Found<'d>>>,
 }
 
-/// Contexts of more calls are not written into logs, of which many are read at a time. A short token can stand for
-/// millions of equal calls.
+/// Contexts of more calls are not written into logs, of which many are read at a time. A short token can
+/// stand for millions of equal calls.
 pub const MAX_CALLS_IN_LOG: u64 = 100_000;
 /// Contexts of more calls are not written at all. An endless recursion on a stack of 8 MB is a fifth of that.
 pub const MAX_CALLS: u64 = 1 << 20;
 
 /// Contexts up to this length are always written.
 const SHORT: u64 = 256;
-/// So many calls are written of longer ones, in a session.
+/// The number of calls of longer contexts that a session writes.
 const MAX_OF_LONG: u64 = 1 << 25;
 
 impl<'d> Session<'d> {
@@ -182,32 +172,32 @@ impl<'d> Session<'d> {
         }
     }
 
-    /// Has frames written in this style; before the first token.
+    /// Sets the style of frames. To be called before the first token.
     #[must_use]
     pub fn styled(self, style: &Style) -> Self {
         Self { renderer: self.renderer.styled(style.clone()), ..self }
     }
 
-    /// Whether it is known of the next tokens that a process of the decoder's program has made them
+    /// Returns whether it is known of the next tokens that a process of the decoder's program has made them
     /// ([`Decoder::decode_of_program`]).
     pub fn set_of_program(&mut self, of_program: bool) {
         self.of_program = of_program;
     }
 
-    /// Makes failures of tokens whose contexts have more than so many calls.
+    /// Makes tokens whose contexts have more calls than this failures.
     #[must_use]
     pub fn with_limit(self, calls: u64) -> Self {
         Self { limit: calls, ..self }
     }
 
-    /// Makes failures of tokens whose contexts have more than so many calls, and of long contexts where there are very
-    /// many: what is not trusted must not make output without an end.
+    /// Makes tokens whose contexts have more calls than this failures, and long contexts where there are very
+    /// many: input that is not trusted must not cause output without an end.
     #[must_use]
     pub fn bounded(self, calls: u64) -> Self {
         Self { left: MAX_OF_LONG, ..self }.with_limit(calls)
     }
 
-    /// Has dictionaries looked for that the decoder lacks.
+    /// Lets the session look for dictionaries that the decoder lacks.
     #[must_use]
     pub fn searching(self, store: Option<&'d Store>) -> Self {
         Self { found: store.map(|store| Box::new(Found::new(store))), ..self }
@@ -220,11 +210,11 @@ impl<'d> Session<'d> {
         }
     }
 
-    /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`), behind
-    /// [`NUMBER`] or not, and writes the context, or in JSON the error.
+    /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`),
+    /// behind [`NUMBER`] or not, and writes the context, or in JSON the error.
     ///
     /// # Errors
-    /// Those of `out`; what is wrong with the text is in the [`Outcome`].
+    /// Errors of `out`; what is wrong with the text is in the [`Outcome`].
     pub fn decode(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<Outcome> {
         if let Some(mut found) = self.found.take() {
             let outcome = found.decode(self, text, out);
@@ -276,7 +266,7 @@ impl<'d> Session<'d> {
         Self { renderer, limit: self.limit, left: self.left, ..Self::new(decoder, self.format()) }
     }
 
-    /// Has the next context written without the empty line that stands between two.
+    /// Makes the next context be written without the empty line that stands between two.
     pub fn restart(&mut self) {
         self.renderer.restart();
     }
@@ -342,13 +332,13 @@ impl<'d> Session<'d> {
         Ok(self.decoder.decode(&self.token, &mut self.context)?)
     }
 
-    /// Whether interned numbers can be decoded.
+    /// Returns whether interned numbers can be decoded.
     #[must_use]
     pub fn has_numbers(&self) -> bool {
         self.decoder.numbers().is_some()
     }
 
-    /// How contexts are written.
+    /// The format of the output.
     #[must_use]
     pub fn format(&self) -> Format {
         self.renderer.format()
@@ -361,7 +351,7 @@ impl<'d> Session<'d> {
     }
 }
 
-/// What may stand in front of a number, to tell it from others.
+/// The prefix that may stand in front of a number, to tell it from others.
 pub const NUMBER: &[u8] = b"pcce:";
 
 /// The value of a text that is a number; `Some(None)` if it is larger than 64 bits.

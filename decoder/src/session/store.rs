@@ -1,8 +1,9 @@
 //! Dictionaries by build id: the folders in which they are kept, and debuginfod.
 //!
-//! A folder has them below `.build-id`, as debuggers know it (`.build-id/ab/cdef….debug` is a debug file with build id
-//! abcdef…, `.build-id/ab/cdef….pcce.json` a dictionary), or as files of any name. A token has the first bytes of a
-//! build id only; debuginfod is asked for whole ones, so for those that are no longer than that, or were learnt.
+//! A folder has them below `.build-id`, as debuggers know it (`.build-id/ab/cdef….debug` is a debug file with
+//! build id abcdef…, `.build-id/ab/cdef….pcce.json` a dictionary), or as files of any name. A token has the
+//! first bytes of a build id only; debuginfod is asked for whole ones, so for those that are no longer than
+//! that, or were learnt.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -22,22 +23,22 @@ use crate::load::load;
 use crate::numbers::Numbers;
 use crate::token::BuildId;
 
-/// What the name of a dictionary ends in.
+/// The ending of a dictionary's file name.
 pub const ENDING: &str = ".pcce.json";
 /// The subfolder in which files have their build ids as names.
 const BY_ID: &str = ".build-id";
 /// A dictionary's build id is in its first bytes.
 const START: u64 = 4096;
-/// So many ids that were not found are remembered.
+/// Bound on the ids that were not found, and are remembered.
 const MAX_ABSENT: usize = 1 << 16;
 
-/// Where dictionaries are looked for, and those that were found.
+/// The folders where dictionaries are looked for, and the dictionaries that were found.
 #[derive(Debug)]
 pub struct Store {
     folders: Vec<PathBuf>,
     /// Dictionaries that are there from the start.
     given: Vec<Dictionary>,
-    /// What decoders look up interned numbers in.
+    /// The interned numbers that decoders look up.
     numbers: Option<Numbers>,
     /// Files of the folders by the start of their build id, which are named otherwise.
     files: OnceLock<HashMap<BuildId, PathBuf>>,
@@ -149,7 +150,6 @@ impl Store {
         }
     }
 
-    /// The file with the dictionary.
     fn find(&self, id: &BuildId) -> Option<PathBuf> {
         if let Some(known) = lock(&self.places).get(id) {
             return known.clone();
@@ -214,7 +214,7 @@ pub fn place(folder: &Path, build_id: &str) -> PathBuf {
     folder.join(BY_ID).join(first).join(format!("{rest}{ENDING}"))
 }
 
-/// Whether the file is a dictionary, or a program that may have one.
+/// Returns whether the file is a dictionary, or a program that may have one.
 #[must_use]
 pub fn is_dictionary(path: &Path) -> bool {
     build_id(path).is_some() || start(path).is_some_and(|start| start.starts_with(&ELF_MAGIC))

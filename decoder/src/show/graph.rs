@@ -1,5 +1,5 @@
-//! The call graph of a dictionary for Graphviz: numCC of each function, addition values and pushes of its calls, and
-//! the heat of a profile.
+//! The call graph of a dictionary for Graphviz: numCC of each function, addition values and pushes of its
+//! calls, and the heat of a profile.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
@@ -16,15 +16,14 @@ use crate::profile::report::amount;
 use crate::profile::{Metric, Unit};
 use crate::show::standing::Standing;
 
-/// What is drawn.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Only functions around the one with this name.
     pub around: Option<Wanted>,
-    /// So many calls away from it, in both directions.
+    /// The distance from it, in calls, in both directions.
     pub depth: usize,
-    /// With a profile and without `around`, only functions that have at least so many percent of the whole, and calls
-    /// that are in the profile.
+    /// With a profile and without `around`, only functions that have at least so many percent of the whole,
+    /// and calls that are in the profile.
     pub min_percent: f64,
 }
 
@@ -37,7 +36,7 @@ pub enum GraphError {
     NoFunction {
         /// The name that was asked for.
         name: String,
-        /// What the dictionary knows of it all the same.
+        /// The dictionary's facts about functions of the name.
         standing: Standing,
         /// Functions whose names contain it, or are like it.
         similar: Vec<String>,
@@ -47,15 +46,14 @@ pub enum GraphError {
 /// A function: number of the module, number in it.
 type Node = (usize, usize);
 
-/// What an edge says of its site: the code, and the callee if the link has bound the call to it.
+/// An edge at a site: the code, and the callee if the link has bound the call to it.
 type SiteEdge = (EdgeCode, Option<Node>);
 
 /// The calls of one function by another.
 #[derive(Default)]
 struct Calls {
-    /// What the calls add, in their order.
+    /// The values that the calls add, in their order.
     added: Vec<u64>,
-    /// Calls that push.
     pushes: usize,
 }
 
@@ -64,9 +62,7 @@ struct Calls {
 pub struct Drawing {
     /// The text for `dot`.
     pub dot: String,
-    /// Functions drawn.
     pub shown: usize,
-    /// Functions in all.
     pub all: usize,
     /// The function that was asked for is silent: its calls are not encoded, and it has no arrows.
     pub silent: bool,
@@ -113,7 +109,7 @@ pub fn draw(
     Ok(Drawing { dot, shown: shown.len(), all: all.len(), silent })
 }
 
-/// What is drawn of a dictionary.
+/// The call graph of a dictionary, with the heat of a profile.
 struct Graph<'d> {
     dictionary: &'d Dictionary,
     calls: BTreeMap<(Node, Node), Calls>,
@@ -171,8 +167,8 @@ impl<'d> Graph<'d> {
         Ok((around(&centre, &self.calls, selection.depth), centre))
     }
 
-    /// The calls of the dictionary between functions that are shown. `only_hot`: those that are in the profile, if
-    /// there is one.
+    /// The calls of the dictionary between functions that are shown. `only_hot`: those that are in the
+    /// profile, if there is one.
     fn arrows(&self, shown: &BTreeSet<Node>, only_hot: bool) -> Vec<(Node, Node, String)> {
         let mut arrows = Vec::new();
         for (&(from, to), calls) in &self.calls {
@@ -223,7 +219,6 @@ impl<'d> Graph<'d> {
         }
     }
 
-    /// Adds the box of a function.
     fn add_function(&self, dot: &mut String, node: Node, encoded: &EncodedFunction, asked_for: bool) {
         let name = self.linkage_name(node);
         let mut label = wrapped(&demangle(name));
@@ -252,7 +247,7 @@ impl<'d> Graph<'d> {
     }
 }
 
-/// How the functions of each module are encoded.
+/// The encoded functions of each module.
 fn encoded(dictionary: &Dictionary) -> Vec<&[EncodedFunction]> {
     let mut rows: Vec<&[EncodedFunction]> = vec![&[]; dictionary.modules.len()];
     for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
@@ -264,7 +259,7 @@ fn encoded(dictionary: &Dictionary) -> Vec<&[EncodedFunction]> {
     rows
 }
 
-/// What the edges say of the sites of each module.
+/// The edges at the sites of each module.
 fn edges(dictionary: &Dictionary) -> Vec<Vec<Option<SiteEdge>>> {
     let mut edges: Vec<Vec<_>> =
         dictionary.modules.iter().map(|module| vec![None; module.sites.len()]).collect();
@@ -294,8 +289,8 @@ fn linked(dictionary: &Dictionary) -> Vec<Option<u32>> {
     linked
 }
 
-/// The calls between functions of the dictionary: those by name lead where the link has bound them, or to whoever has
-/// the name. What thunks push for others is theirs.
+/// The calls between functions of the dictionary. Calls by name lead where the link has bound them, or to the
+/// function that has the name. The pushes of thunks count as those of the functions for which they push.
 fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
     let mut by_name: HashMap<&str, Node> = HashMap::new();
     for (m, module) in dictionary.modules.iter().enumerate() {
@@ -347,8 +342,8 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
     calls
 }
 
-/// Callers before callees as far as it goes, from `main` on: where there are cycles, `dot` puts at the top what comes
-/// first.
+/// Callers before callees as far as it goes, from `main` on: where there are cycles, `dot` puts at the top
+/// what comes first.
 fn ordered(
     shown: &BTreeSet<Node>,
     arrows: &[(Node, Node, String)],
@@ -399,18 +394,17 @@ fn arrow(from: Node, to: Node) -> String {
     format!("  f{}_{} -> f{}_{}", from.0, from.1, to.0, to.1)
 }
 
-/// The width of an arrow.
 fn pen(percent: f64) -> String {
     format!(", penwidth={:.1}", 1.0 + percent / 20.0)
 }
 
-/// How many of the function's calls go through pointers.
+/// The number of the function's calls through pointers.
 fn pointers(dictionary: &Dictionary, node: Node) -> usize {
     let sites = dictionary.modules[node.0].sites.iter();
     sites.filter(|site| site.function as usize == node.1 && site.kind == SiteKind::Indirect).count()
 }
 
-/// What calls add: the values, the first few where there are many.
+/// The values that calls add; the first few where there are many.
 fn added(values: &[u64]) -> String {
     const FEW: usize = 2;
     let mut text: Vec<String> =

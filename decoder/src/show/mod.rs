@@ -1,4 +1,4 @@
-//! How contexts and call graphs are shown.
+//! Contexts and call graphs as text.
 
 pub mod graph;
 pub mod render;

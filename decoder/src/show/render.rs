@@ -1,7 +1,7 @@
 //! Contexts as text (gdb's style), JSON, or folded stacks (for flame graphs).
 //!
-//! Streams of tokens repeat their sites, not always their contexts. So the bytes of each site are
-//! made once, when it is first met, and a context is then written by copying them.
+//! Streams of tokens repeat their sites, not always their contexts. So the bytes of each site are made once,
+//! when it is first met, and a context is then written by copying them.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -13,10 +13,10 @@ use crate::decode::Decoder;
 use crate::images::Images;
 use crate::printable::{json, printable};
 
-/// How contexts are written.
+/// The formats of contexts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// One frame a line, `#0  function at file:line:column`; an empty line between contexts.
+    /// One frame a line, `#0 function at file:line:column`; an empty line between contexts.
     #[default]
     Text,
     /// One object a line for each token: `{"token": …, "frames": […]}`.
@@ -29,7 +29,7 @@ pub enum Format {
     InPlace,
 }
 
-/// What stands before each frame of [`Format::Below`].
+/// The text before each frame of [`Format::Below`].
 const INDENT: &[u8] = b"    ";
 
 /// Writes contexts, and keeps the bytes of each site.
@@ -45,10 +45,9 @@ pub struct Renderer<'d> {
     ends: Vec<usize>,
     /// For each site: number of its first chunk and one past its last; (0, 0) if it was not met yet.
     sites: Vec<(u32, u32)>,
-    /// `#0  ` and so on.
+    /// `#0 ` and so on.
     numbers: Vec<[u8; 4]>,
     scratch: String,
-    /// A context was written.
     pub(crate) any: bool,
 }
 
@@ -74,18 +73,16 @@ impl<'d> Renderer<'d> {
         }
     }
 
-    /// Has frames written in this style, as far as the format has one; before the first context.
+    /// Sets the style of frames, for formats that have one. To be called before the first context.
     #[must_use]
     pub fn styled(self, style: Style) -> Self {
         Self { style, ..self }
     }
 
-    /// The style.
     pub(crate) fn style(&self) -> &Style {
         &self.style
     }
 
-    /// The format.
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
@@ -94,7 +91,7 @@ impl<'d> Renderer<'d> {
     /// Writes the context of a token. `token` is its text, of characters that need no escape in JSON.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn context(&mut self, token: &[u8], context: &Context, out: &mut impl Write) -> io::Result<()> {
         self.separator(out)?;
         self.body(token, context, out)
@@ -103,7 +100,7 @@ impl<'d> Renderer<'d> {
     /// Writes what stands between two contexts; nothing before the first one.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub(crate) fn separator(&mut self, out: &mut impl Write) -> io::Result<()> {
         if self.format == Format::Text && std::mem::replace(&mut self.any, true) {
             out.write_all(b"\n")?;
@@ -156,7 +153,7 @@ impl<'d> Renderer<'d> {
     /// formats.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn failure(
         &mut self,
         token: &[u8],

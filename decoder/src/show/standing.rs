@@ -1,5 +1,5 @@
-//! What a program's file says of a function that a command has nothing of: whether it was inlined, is not
-//! instrumented, or is not there at all.
+//! Why a command finds nothing about a function, by the program's file: it was inlined, is not instrumented,
+//! or is not there at all.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::code::inlined_into;
 use crate::names::Wanted;
 use crate::names::demangle;
 
-/// What some files say of the functions of a name.
+/// The facts in some files about the functions of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The functions into which they were inlined, as in the source.
@@ -22,14 +22,13 @@ pub struct Standing {
     pub has_debug_information: bool,
     /// The machine code has one.
     pub is_defined: bool,
-    /// One is instrumented.
     pub is_instrumented: bool,
     /// Instrumented functions call one by its name.
     pub is_called: bool,
 }
 
 impl Standing {
-    /// Adds what a dictionary says.
+    /// Adds the facts in a dictionary.
     pub fn add_dictionary(&mut self, dictionary: &Dictionary, wanted: &Wanted) {
         for module in &dictionary.modules {
             let fits: Vec<bool> =
@@ -46,7 +45,7 @@ impl Standing {
         }
     }
 
-    /// Adds what a file says. One that cannot be read says nothing.
+    /// Adds the facts in a file. A file that cannot be read has none.
     pub fn add(&mut self, path: &Path, wanted: &Wanted) {
         let Ok(bytes) = fs::read(path) else { return };
         let Ok(file) = object::File::parse(&*bytes) else { return };
@@ -89,7 +88,7 @@ impl Standing {
     }
 }
 
-/// So many names are listed; of others there is a number.
+/// Bound on the names that are listed; others are counted.
 const FEW: usize = 4;
 
 /// Names in a sentence: `f`, `f and g`, `f, g and 3 others`.

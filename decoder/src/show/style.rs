@@ -1,4 +1,4 @@
-//! How frames look to people: short names, short paths, a width that lines keep to, colours.
+//! The style of frames: short names, short paths, a width that lines keep to, colours.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,24 +11,24 @@ use crate::printable::printable;
 
 pub use pcce_names::short;
 
-/// How frames are written as text. The default leaves names and paths as they are.
+/// A style of frames. The default leaves names and paths as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Names of functions without their parameters and template arguments.
     pub short: bool,
-    /// What paths of source files that begin with it go without; the first one that fits counts.
+    /// Prefixes that are left out of paths of source files; the first one that fits counts.
     pub strip_prefixes: Vec<PathBuf>,
     /// The folder, absolute, from which paths of source files lead; those outside stay absolute.
     pub relative_to: Option<PathBuf>,
-    /// So many columns has a line at most, if what it says fits there at all.
+    /// The width of a line in columns, if its text fits there at all.
     pub width: Option<usize>,
-    /// Whether names, paths and boundaries have colours of the terminal.
+    /// True if names, paths and boundaries have colours of the terminal.
     pub colour: bool,
 }
 
-/// What a line needs beside the frame's text: its number, in most cases.
+/// The columns of a line beside the frame's text: its number, in most cases.
 const NUMBER: usize = 4;
-/// Names and paths are not cut below so many columns.
+/// The width below which names and paths are not cut.
 const LEAST: usize = 12;
 
 const NAME: &str = "\u{1b}[1m";
@@ -139,8 +139,8 @@ pub(crate) fn boundary(frame: &Frame<'_>) -> String {
 
 const AT: &str = " at ";
 
-/// Makes name and path fit into so many columns: first by the name's short form, then by what stands in front in the
-/// path, then by what stands in front in the name. The end of both says most.
+/// Makes name and path fit into so many columns: first by the name's short form, then by what stands in front
+/// in the path, then by what stands in front in the name. The end of both says most.
 fn fit(name: &str, shown: &mut String, file: Option<&mut String>, width: usize) {
     let (mut none, file) = (String::new(), file);
     let file = file.unwrap_or(&mut none);
@@ -155,7 +155,8 @@ fn fit(name: &str, shown: &mut String, file: Option<&mut String>, width: usize) 
     }
 }
 
-/// Cuts what stands in front, to `width` columns with the sign for it: up to a separator where one comes soon.
+/// Cuts what stands in front, to `width` columns with the sign for it: up to a separator where one comes
+/// soon.
 fn cut_front(text: &mut String, width: usize, separator: char) {
     if text.width() <= width {
         return;

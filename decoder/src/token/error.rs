@@ -1,10 +1,10 @@
-//! Why a text is refused as a token.
+//! Errors of texts that are refused as tokens.
 
 use thiserror::Error;
 
 use super::MAX_FRAMES;
 
-/// Why a text is not a context token that this release can read.
+/// Errors of reading a token.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -22,10 +22,7 @@ pub enum TokenError {
         "the token has version {found}, and this pcce reads versions 1 to 3; use the pcce of the release that \
          built the program, or a newer one"
     )]
-    NewerVersion {
-        /// The version's digits.
-        found: String,
-    },
+    NewerVersion { found: String },
     /// The text ends before the token does.
     #[error("the token is truncated: it ends after {length} characters, in the middle; copy it whole")]
     Truncated {
@@ -39,7 +36,6 @@ pub enum TokenError {
     Character {
         /// Position of the character, from 1.
         position: usize,
-        /// The character.
         found: char,
     },
     /// The checksum does not match.

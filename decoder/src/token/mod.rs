@@ -1,8 +1,8 @@
 //! Context tokens, versions 1 to 3 (docs/formats.md): what a running program prints and a user pastes.
 //!
-//! A token holds numbers only, and a reader that trusts no byte of it: whatever is not exactly what
-//! the runtime library writes is refused, and nothing is repaired. The checks go from the outside in
-//! (prefix, alphabet, length, checksum, fields), so that the message names the likely cause.
+//! A token holds numbers only. The reader trusts no byte of it: it refuses everything that is not exactly
+//! what the runtime library writes, and repairs nothing. The checks go from the outside in (prefix, alphabet,
+//! length, checksum, fields), so that the message names the likely cause.
 
 mod error;
 mod read;
@@ -18,14 +18,14 @@ use pcce_abi::token::PREFIXES;
 pub use error::TokenError;
 pub use write::{encode_payload, encode_payload_of};
 
-/// Whether a text starts as tokens do.
+/// Returns whether a text starts as tokens do.
 #[must_use]
 pub fn is_start(text: impl AsRef<[u8]>) -> bool {
     PREFIXES.iter().any(|prefix| text.as_ref().starts_with(prefix.as_bytes()))
 }
 
-/// More pushed frames than this are refused: a frame takes 32 bytes of stack, so it stands for a
-/// stack of 8 GiB.
+/// More pushed frames than this are refused: a frame takes 32 bytes of stack, so it stands for a stack of 8
+/// GiB.
 pub const MAX_FRAMES: u64 = 1 << 28;
 
 /// Site of frames that a function pushes at its entry when an open call of the executable had reached it.
@@ -83,8 +83,8 @@ pub struct Capture {
     pub site: u64,
     /// The thread's number when the token was taken.
     pub id: u64,
-    /// How far the activation's canonical frame address is below the place from which stack offsets count, in words of
-    /// 8 bytes; 0 where the function does not need it, or it is not known.
+    /// The distance of the activation's canonical frame address below the place from which stack offsets
+    /// count, in words of 8 bytes; 0 where the function does not need it, or it is not known.
     pub distance: u64,
 }
 
@@ -95,31 +95,30 @@ pub struct PushedFrame {
     pub image: u32,
     /// Address of the call site that pushed, without the load bias of its image.
     pub site: u64,
-    /// Whether the function that was entered left its activation to another one, by a tail call.
+    /// True if the function that was entered left its activation to another one, by a tail call.
     pub left: bool,
     /// The thread's number when the frame was pushed.
     pub id: u64,
-    /// How far the frame is below the place from which stack offsets count, as in [`Capture::distance`].
+    /// The distance of the frame below the place from which stack offsets count, as in [`Capture::distance`].
     pub distance: u64,
-    /// How many equal frames there are in a row, 1 or more.
+    /// The number of equal frames in a row, 1 or more.
     pub count: u64,
 }
 
-/// An address in the machine code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeAddress {
     /// Index into [`Token::images`].
     pub image: u32,
     /// The address, without the load bias of its image.
     pub address: u64,
-    /// Whether it is that of an instruction which was to be executed; else it is a return address.
+    /// True if it is that of an instruction which was to be executed; else it is a return address.
     pub exact: bool,
-    /// How far the canonical frame address of the activation is below the place from which stack offsets count, as in
-    /// [`Capture::distance`].
+    /// The distance of the activation's canonical frame address below the place from which stack offsets
+    /// count, as in [`Capture::distance`].
     pub distance: u64,
 }
 
-/// Why the addresses of a [`Point`] end.
+/// Reasons why the addresses of a [`Point`] end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointEnd {
     /// The last function owns the innermost frame behind the point.
@@ -135,14 +134,13 @@ pub enum PointEnd {
 /// A point at which a thread was interrupted: anywhere, between an update and its call perhaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The thread's number there.
     pub id: u64,
     /// The instruction, and the return addresses outwards; never empty.
     pub addresses: Vec<CodeAddress>,
-    /// The first and the last of these in front of which return addresses may be left out; none if none are. Each of
-    /// them is equal to one further in.
+    /// The first and the last of these in front of which return addresses may be left out; none if none are.
+    /// Each of them is equal to one further in.
     pub left_out: Option<(usize, usize)>,
-    /// Why there are no more addresses.
+    /// The reason why there are no more addresses.
     pub end: PointEnd,
 }
 
@@ -162,29 +160,31 @@ pub struct Token {
     pub capture: Option<Capture>,
     /// The interrupted point at which the token was taken; then there is no capture.
     pub point: Option<Point>,
-    /// Whether the id of `point` may differ from the thread's id at that point. If the token ends at the last one of
-    /// `signals`, the flag is about that point.
+    /// True if the id of `point` may differ from the thread's id at that point. If the token ends at the last
+    /// one of `signals`, the flag is about that point.
     pub other_state: bool,
     /// The pushed frames, the innermost (last pushed) first.
     pub frames: Vec<PushedFrame>,
-    /// The points that signals interrupted, the innermost first: with each, how many of `frames` are further in.
+    /// The points that signals interrupted, the innermost first: with each, how many of `frames` are further
+    /// in.
     pub signals: Vec<(usize, Point)>,
     /// The outermost frames are missing, since the buffer for the token was too small.
     pub cut: bool,
     /// The chain of frames on the stack was found damaged, and was followed no further.
     pub damaged: bool,
-    /// The token is cut or damaged, and the ids of the outermost sub-path that is there count from the id of a frame
-    /// that is not.
+    /// The token is cut or damaged, and the ids of the outermost sub-path that is there count from the id of
+    /// a frame that is not.
     pub start_missing: bool,
     /// The function with which the thread began has left its activation to another one, by a tail call.
     pub left: bool,
     /// The process has another runtime, which other images' code tells: their calls may be missing anywhere.
     pub other_runtime: bool,
-    /// Whether the program has a hybrid encoding, whose tokens have stack offsets (pcce.txt §6).
+    /// True if the program has a hybrid encoding, whose tokens have stack offsets (pcce.txt §6).
     pub with_offsets: bool,
 }
 
-/// The checksum of a payload. From version 2 on it covers the prefix, too: one version must not be taken for another.
+/// The checksum of a payload. From version 2 on it covers the prefix, too: one version must not be taken for
+/// another.
 fn checksum(version: u32, payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     if version > 1 {

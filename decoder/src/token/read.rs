@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What is wrong with a text that does not start with one of [`PREFIXES`].
+/// The error of a text that does not start with one of [`PREFIXES`].
 #[cold]
 fn wrong_prefix(text: &[u8]) -> TokenError {
     if let Some(rest) = text.strip_prefix(PREFIX.as_bytes()) {
@@ -272,7 +272,7 @@ fn wrong_prefix(text: &[u8]) -> TokenError {
     TokenError::NotAToken { start }
 }
 
-/// What is wrong with a body that is not canonical base64.
+/// The error of a body that is not canonical base64.
 #[cold]
 fn wrong_base64(text: &[u8], body: &[u8]) -> TokenError {
     if let Some(at) = body.iter().position(|byte| !ALPHABET.contains(byte)) {

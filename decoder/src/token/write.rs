@@ -7,8 +7,8 @@ use pcce_abi::token::{PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, zigzag};
 use super::{Point, Token, checksum};
 
 impl Token {
-    /// Writes the token. The images' numbers must be in the order of their first use, as
-    /// [`Token::parse`] leaves them.
+    /// Writes the token. The images' numbers must be in the order of their first use, as [`Token::parse`]
+    /// leaves them.
     ///
     /// # Panics
     /// If an index into [`Token::images`] is out of range.
@@ -61,7 +61,7 @@ impl Token {
 /// Writes the payload of a token.
 struct Encoder<'t> {
     token: &'t Token,
-    /// So many images were named.
+    /// The number of images that were written.
     known: u32,
     bytes: Vec<u8>,
 }

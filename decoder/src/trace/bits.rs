@@ -1,4 +1,5 @@
-//! A stream as what its replay reads: bits, and at exact places among them special words and the bounds of chunks.
+//! A stream as what its replay reads: bits, and at exact places among them special words and the bounds of
+//! chunks.
 
 use std::io;
 
@@ -8,10 +9,9 @@ use pcce_abi::trace::{
 
 use super::file::{ChunkAt, Stream, TraceFile};
 
-/// What comes next where no bits are left.
+/// The next item where no bits are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// Bits were read.
     Bits,
     /// A special word with its payload, and the words behind it.
     Special(Special, u64, [u64; 2]),
@@ -19,7 +19,8 @@ pub(super) enum Item {
     ChunkEnd(ChunkAt),
     /// A chunk begins; whether it follows the one before without a gap.
     Begin(ChunkAt, bool),
-    /// A word that is none, or a special word that is not whole where it must be. Nothing else is read of the chunk.
+    /// A word that is none, or a special word that is not whole where it must be. Nothing else is read of the
+    /// chunk.
     Damaged,
     /// A chunk whose checksum does not match. It is left out.
     BadChunk,
@@ -27,12 +28,11 @@ pub(super) enum Item {
     End(bool),
 }
 
-/// So many words are read at a time.
+/// The number of words that are read at a time.
 const BLOCK: usize = 1 << 13;
 /// In the place of a block's: nothing else is read of the chunk.
 const SKIPPED: u64 = u64::MAX;
 
-/// Reads a stream.
 #[derive(Debug)]
 pub(super) struct Bits<'t> {
     file: &'t TraceFile,
@@ -40,7 +40,8 @@ pub(super) struct Bits<'t> {
     /// Index of the chunk that is read next.
     next: usize,
     chunk: Option<ChunkAt>,
-    /// Words of the chunk that are sure; behind them, where it is not closed, are others up to the first zero.
+    /// Words of the chunk that are sure; behind them, where it is not closed, are others up to the first
+    /// zero.
     sure: u64,
     /// The block, which word of the chunk its first one is, and which word of the block comes next.
     block: Vec<u64>,
@@ -49,19 +50,19 @@ pub(super) struct Bits<'t> {
     /// Bits of the word that is read, the next one highest, and how many there are.
     pub(super) bits: u64,
     pub(super) left: u32,
-    /// How many bits the word had.
+    /// The number of bits that the word had.
     had: u32,
-    /// Which word of the chunk it is, and how many words it takes.
+    /// The index of the word in the chunk, and the number of words that the item takes.
     word_at: u64,
     word_len: u64,
     item: Option<Item>,
-    /// What the process has told of the chunk's end ([`ChunkAt::last`]).
+    /// The pending bits at the end of the chunk ([`ChunkAt::last`]).
     last: Option<(u64, u64)>,
-    /// The end of the last chunk was told.
-    told: bool,
+    /// The end of the last chunk was reported.
+    reported: bool,
     /// Words were read behind those that are sure.
     more: bool,
-    /// How many bits, and words that are no bits, were read.
+    /// The numbers of bits, and of words that are no bits, that were read.
     taken: u64,
     specials: u64,
     loads: u64,
@@ -90,7 +91,7 @@ impl<'t> Bits<'t> {
             word_len: 0,
             item: None,
             last: None,
-            told: true,
+            reported: true,
             more: false,
             taken: 0,
             specials: 0,
@@ -106,7 +107,7 @@ impl<'t> Bits<'t> {
         self.limit = position;
     }
 
-    /// Whether all was read in front of the place where reading stops, and nothing is left.
+    /// Returns whether all was read in front of the place where reading stops, and nothing is left.
     pub(super) fn is_at_limit(&self) -> bool {
         self.at_limit && self.left == 0
     }
@@ -122,27 +123,29 @@ impl<'t> Bits<'t> {
         }
     }
 
-    /// About when what was read last was written, by `CLOCK_MONOTONIC`: between the clocks at the chunk's beginning
-    /// and end, by how much of it was read.
+    /// The approximate time, by `CLOCK_MONOTONIC`, at which the last item was written: interpolated between
+    /// the clocks at the chunk's beginning and end, by how much of it was read.
     pub(super) fn time(&self) -> u64 {
         let Some(chunk) = self.chunk else { return 0 };
         let span = chunk.closed.saturating_sub(chunk.clock);
-        // Less than 584 years in all: what is read of a chunk has less than 2^20 words, or it is no whole one.
+        // Less than 584 years in all: what is read of a chunk has less than 2^20 words, or it is no whole
+        // one.
         let part = span.saturating_mul(self.word_at.min(chunk.words)) / chunk.words.max(1);
         chunk.clock.saturating_add(part)
     }
 
-    /// How many libraries had been loaded where the stream is ([`pcce_abi::trace::Chunk::loads`]).
+    /// The number of libraries that had been loaded at this place of the stream
+    /// ([`pcce_abi::trace::Chunk::loads`]).
     pub(super) fn loads(&self) -> u64 {
         self.loads
     }
 
-    /// How many bits, and how many words of other things, were read so far.
+    /// The numbers of bits, and of other words, that were read so far.
     pub(super) fn read(&self) -> (u64, u64) {
         (self.taken - u64::from(self.left), self.specials)
     }
 
-    /// What comes next; only where no bits are left. It stays until it is taken.
+    /// The next item. To be called only where no bits are left. The item stays until it is taken.
     #[inline]
     pub(super) fn peek(&mut self) -> Item {
         match self.item {
@@ -265,12 +268,10 @@ impl<'t> Bits<'t> {
         Item::Bits
     }
 
-    /// A place in the chunk.
     fn here(&self, words: u64, bits: u32) -> Option<u64> {
         self.chunk.map(|chunk| position(chunk.sequence, words, bits))
     }
 
-    /// Leaves words out.
     fn skip_words(&mut self, words: u64) -> Item {
         for _ in 0..words {
             if self.any_word().is_none() {
@@ -282,12 +283,13 @@ impl<'t> Bits<'t> {
         Item::Bits
     }
 
-    /// At the end: whether there was more, that the file does not have. Of a thread that was killed nobody knows.
+    /// At the end: whether there was more, that the file does not have. Of a thread that was killed nobody
+    /// knows.
     pub(super) fn lacks_more(&self) -> bool {
         self.is_cut() || self.chunk.is_some_and(|chunk| chunk.end == CONTINUED)
     }
 
-    /// Whether the file ends in the chunk.
+    /// Returns whether the file ends in the chunk.
     fn is_cut(&self) -> bool {
         self.chunk.is_some_and(|chunk| chunk.there < chunk.room)
     }
@@ -297,7 +299,7 @@ impl<'t> Bits<'t> {
         Item::Damaged
     }
 
-    /// Which word of the chunk comes next.
+    /// The index in the chunk of the next word.
     fn word_index(&self) -> u64 {
         self.block_at.saturating_add(self.at as u64)
     }
@@ -317,7 +319,7 @@ impl<'t> Bits<'t> {
         Some(word)
     }
 
-    /// What is in the place of the chunk's next word.
+    /// The content of the chunk's next word, written or not.
     #[inline]
     fn any_word(&mut self) -> Option<u64> {
         if self.at == self.block.len() && !self.read_block() {
@@ -346,7 +348,7 @@ impl<'t> Bits<'t> {
         if self.error.is_some() {
             return Item::End(false);
         }
-        if !std::mem::replace(&mut self.told, true)
+        if !std::mem::replace(&mut self.reported, true)
             && let Some(chunk) = self.chunk
         {
             return Item::ChunkEnd(chunk);
@@ -381,12 +383,12 @@ impl<'t> Bits<'t> {
         self.last = chunk.last;
         self.sure = if chunk.end == OPEN { 0 } else { chunk.words.min(chunk.there) };
         self.block.clear();
-        (self.block_at, self.at, self.told, self.more) = (0, 0, false, false);
+        (self.block_at, self.at, self.reported, self.more) = (0, 0, false, false);
         (self.word_at, self.word_len, self.had) = (0, 0, 0);
         Item::Begin(chunk, follows)
     }
 
-    /// Whether the words of a chunk are what was written, as far as it says so.
+    /// Returns whether the words of a chunk are what was written, as far as it says so.
     fn is_sound(&self, chunk: &ChunkAt) -> io::Result<bool> {
         let cut = chunk.there < chunk.words && chunk.words <= chunk.room;
         if chunk.end == OPEN || cut {

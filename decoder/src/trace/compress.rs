@@ -1,7 +1,7 @@
 //! Compresses a trace, also while it is being written (casper.txt §5.6).
 //!
-//! What the threads write stays as it is: another process compresses each chunk when it has ended, and gives its place
-//! on the disk back. Chunks can stand in any order in a file, so those that are open are no hindrance.
+//! The threads' output stays as it is: another process compresses each chunk when it has ended, and gives its
+//! place on the disk back. Chunks can stand in any order in a file, so those that are open are no hindrance.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -19,21 +19,16 @@ use zeekstd::SeekTable;
 use zstd_safe::{CCtx, CParameter};
 
 use super::TraceError;
+use super::compressed::{FRAME, is_compressed};
 use super::file::{check_head, chunk_size, u32_at};
-use super::source::{FRAME, Source, is_compressed};
+use crate::source::Source;
 
-/// Why a trace is not compressed.
+/// Errors of compressing a trace.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CompressError {
-    /// It is no trace.
     #[error("{path}")]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        source: TraceError,
-    },
+    Trace { path: PathBuf, source: TraceError },
     /// It is compressed already.
     #[error("{0}: it is compressed already")]
     Already(PathBuf),
@@ -43,17 +38,11 @@ pub enum CompressError {
          compress the trace when the program has ended"
     )]
     Ring(PathBuf),
-    /// The user has stopped it.
     #[error("{0}: compressing was stopped; the trace is as it was")]
     Stopped(PathBuf),
     /// The compressed file cannot be written.
     #[error("{path}: cannot be written")]
-    Output {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Output { path: PathBuf, source: io::Error },
     /// It could not be written any more. What was in both is lost in neither.
     #[error(
         "{path}: {cause}; some of the trace's chunks are in this file only by now, and others in {trace} only: pcce \
@@ -62,26 +51,23 @@ pub enum CompressError {
     Parted {
         /// The compressed file.
         path: PathBuf,
-        /// The trace.
         trace: PathBuf,
-        /// What the system says.
         cause: io::Error,
     },
 }
 
-/// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compression {
     /// Bytes of the trace that were compressed.
     pub read: u64,
     /// Bytes that they have now.
     pub written: u64,
-    /// Whether a program is still writing the trace.
+    /// True if a program is still writing the trace.
     pub is_used: bool,
 }
 
-/// Compresses a trace, and removes it. As long as programs write it, it waits for more. `progress` is told now and then
-/// how far it is, and says whether to go on.
+/// Compresses a trace, and removes it. As long as programs write it, it waits for more. `progress` is
+/// reported now and then how far it is, and says whether to go on.
 ///
 /// # Errors
 /// [`CompressError`]. Unless it says otherwise, the trace is as it was.
@@ -108,7 +94,8 @@ pub fn compress(
         Job { from, output, context, table: SeekTable::new(), done: Compression::default(), freed: false };
     let mut result = job.run(&lock, progress);
     if result.is_ok() || job.freed {
-        // What was given back is in the new file only: that must have its table in any case.
+        // Chunks whose place was given back are in the new file only, so that file must get its table in any
+        // case.
         let finished = job.finish();
         result = result.and(finished.map_err(Cause::System));
     }
@@ -165,14 +152,15 @@ struct Job {
     context: CCtx<'static>,
     table: SeekTable,
     done: Compression,
-    /// Whether anything of the trace was given back.
+    /// True if anything of the trace was given back.
     freed: bool,
 }
 
 impl Job {
-    /// How long it waits for more, where there is nothing to do.
+    /// Pause between two looks for more chunks.
     const PAUSE: Duration = Duration::from_millis(50);
-    /// What stops it may stop the program, too: so long it waits for that.
+    /// The signal that stops this process may stop the program, too. This is the time that the program gets
+    /// to end.
     const GRACE: Duration = Duration::from_millis(500);
 
     fn run(&mut self, lock: &File, progress: &mut dyn FnMut(Compression) -> bool) -> Result<(), Cause> {
@@ -184,7 +172,7 @@ impl Job {
         let mut next = FIRST;
         let mut stopped: Option<Instant> = None;
         loop {
-            // Who writes the file has it locked.
+            // Processes that write the file hold its lock.
             let is_used = match lock.try_lock() {
                 Ok(()) => self.is_announced()?,
                 Err(TryLockError::WouldBlock) => true,
@@ -251,7 +239,8 @@ impl Job {
         Ok(())
     }
 
-    /// Where something was given back already, the rest is finished: it is not long, and makes one trace of two.
+    /// Where something was given back already, the rest is finished: it is not long, and makes one trace of
+    /// two.
     fn may_go_on(&self, progress: &mut dyn FnMut(Compression) -> bool) -> Result<(), Cause> {
         if progress(self.done) || self.freed { Ok(()) } else { Err(Cause::Stopped) }
     }
@@ -264,21 +253,20 @@ impl Job {
         Ok(chunk_size(&head).filter(|_| is_whole).map(|size| Waiting { at, size, is_image }))
     }
 
-    /// Whether nobody writes the chunk any more.
+    /// Returns whether nobody writes the chunk any more.
     fn has_ended(&self, chunk: Waiting) -> io::Result<bool> {
         let mut head = [0; CHUNK_HEAD as usize];
         self.from.read(&mut head, chunk.at)?;
         Ok(chunk.is_image || u32_at(&head, offset_of!(Chunk, end)) == CONTINUED)
     }
 
-    /// A word of the file's head.
     fn word(&self, at: u64) -> io::Result<u64> {
         let mut word = [0; 8];
         self.from.read(&mut word, at)?;
         Ok(u64::from_le_bytes(word))
     }
 
-    /// Whether a process is about to become another program, which goes on with the file.
+    /// Returns whether a process is about to become another program, which goes on with the file.
     fn is_announced(&self) -> io::Result<bool> {
         let synced = self.word(SYNCED)?;
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic).tv_sec as u64;

@@ -1,13 +1,13 @@
-//! What happened, as the replay tells it.
+//! Events of a trace.
 
 use std::fmt;
 
 /// An event of a stream, or a boundary of what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
     pub kind: EventKind,
-    /// How many activations, and calls of unknown code, it is inside of. That of a return is that of its call.
+    /// The number of activations, and of calls of unknown code, around it. A return has the depth of its
+    /// call.
     pub depth: u32,
     /// The traced function that is entered or left; [`super::NONE`] where there is none.
     pub function: u32,
@@ -17,7 +17,6 @@ pub struct Event {
     pub value: u64,
 }
 
-/// What an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -27,13 +26,12 @@ pub enum EventKind {
     Closed,
     /// A function is called of which nothing is known.
     Open,
-    /// The same has returned.
+    /// A function of which nothing is known has returned.
     OpenReturned,
     /// A call that may return twice, for the first time.
-    Twice,
+    ReturnsTwice,
     /// A function is entered from unknown code.
     Entered,
-    /// A function returns.
     Return,
     /// A function leaves its activation to another traced one.
     Leave,
@@ -49,39 +47,38 @@ pub enum EventKind {
     Again,
     /// A signal handler begins; `value` is the signal.
     Handler,
-    /// It has returned.
     HandlerEnd,
-    /// It was left by a jump to what it had interrupted.
+    /// A signal handler was left by a jump to the code that it had interrupted.
     HandlerLeft,
-    /// A signal handler that had interrupted it was left by a jump, or the thread was ended: what had to come next may
-    /// have come.
+    /// A signal handler that had interrupted the stream was left by a jump, or the thread was ended: events
+    /// that had to come next may have come.
     Interrupted,
-    /// It goes on in a process that a signal handler has forked, which had interrupted it: what comes next may have
-    /// come before, and what came before may come next.
+    /// The stream goes on in a process that was forked by a signal handler, which had interrupted it: the
+    /// next events may have come before, and the events before may come next.
     Forked,
-    /// The thread was ended in the middle: of its activations none is there any more. Where something may have come in
-    /// front of that, there is an [`Interrupted`](Self::Interrupted) in its place.
+    /// The thread was ended in the middle: of its activations none is there any more. Where something may
+    /// have come in front of that, there is an [`Interrupted`](Self::Interrupted) in its place.
     Unwound,
     /// A mark of the program's: `value`.
     Mark,
-    /// What is active is known here, and told next; `value` is 1 where what came before was not kept, and 2 where the
-    /// thread has come back to a stack that it had left.
+    /// The active functions are known from here on, and come next as [`Active`](Self::Active). `value` is 1
+    /// where the events before were not kept, and 2 where the thread has come back to a stack that it had
+    /// left.
     Known,
-    /// It is active here; it was called before what is known.
+    /// A function that is active here, and was called before the known part of the stream.
     Active,
-    /// The thread goes on on another stack: what is told from here on was not called by what was active.
+    /// The thread goes on on another stack: the functions that were active did not call those that come next.
     Switched,
-    /// Something is missing here, and why. From here on the calls further out are not known, but where `depth` says
-    /// otherwise.
-    Gap(Why),
+    /// Something is missing here, for this reason. From here on the calls further out are not known, unless
+    /// `depth` says otherwise.
+    Gap(GapCause),
     /// The stream ends. What was active is so still.
     End(End),
 }
 
-/// What [`EventKind::Known`] says where a ring begins.
+/// The message for [`EventKind::Known`] where a ring begins.
 pub(super) const NOT_KEPT: &str = "what came before was not kept";
 
-/// How a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The thread or the process has ended.
@@ -90,25 +87,21 @@ pub enum End {
     Open,
 }
 
-/// Why nothing is known.
+/// Causes of gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Why {
+pub enum GapCause {
     /// A chunk of the stream is not in the file.
     Missing,
     /// A chunk's checksum does not match.
     BadChunk,
-    /// A word is none.
     BadWord,
-    /// Recording began in the middle.
     Middle,
-    /// Recording was stopped.
     Stopped,
     /// The thread has switched to another stack.
     Switched,
     /// `longjmp` went to a place where nobody knows what was active.
     Jumped,
-    /// The file was full.
     Full,
     /// A special word stands where the tables allow none: what came before it is not certain.
     Unexpected,
@@ -134,7 +127,7 @@ pub enum Why {
     Parent,
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for GapCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Missing => "chunks are missing",
@@ -161,7 +154,7 @@ impl fmt::Display for Why {
 }
 
 impl EventKind {
-    /// Whether verify mode counts it.
+    /// Returns whether verify mode counts it.
     #[must_use]
     pub fn is_counted(self) -> bool {
         matches!(
@@ -169,7 +162,7 @@ impl EventKind {
             Self::Call
                 | Self::Closed
                 | Self::Open
-                | Self::Twice
+                | Self::ReturnsTwice
                 | Self::Return
                 | Self::Leave
                 | Self::LeaveOpen
@@ -186,7 +179,7 @@ impl EventKind {
             Self::Closed => "closed-call",
             Self::Open => "open-call",
             Self::OpenReturned => "open-return",
-            Self::Twice => "returns-twice",
+            Self::ReturnsTwice => "returns-twice",
             Self::Entered => "entered",
             Self::Return => "return",
             Self::Leave => "tail-call",

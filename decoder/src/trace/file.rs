@@ -1,5 +1,5 @@
-//! The file of a trace: which chunks there are, of which streams, and the images of its processes. Only their heads are
-//! kept; words are read as they are needed.
+//! The file of a trace: which chunks there are, of which streams, and the images of its processes. Only their
+//! heads are kept; words are read as they are needed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -15,9 +15,10 @@ use pcce_abi::trace::{
 };
 use thiserror::Error;
 
-use super::source::{Compressed, Source, is_compressed};
+use super::compressed::{Compressed, is_compressed};
+use crate::source::Source;
 
-/// Why a file is no trace.
+/// Errors of opening a trace.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -32,10 +33,7 @@ pub enum TraceError {
         "the trace has version {found} of the format, and this pcce reads version {VERSION}; use the pcce of the \
          release that built the program, or a newer one"
     )]
-    Version {
-        /// Version in the file.
-        found: u32,
-    },
+    Version { found: u32 },
     /// It is compressed, without a table that tells where its frames are.
     #[error(
         "it is compressed otherwise than by `pcce trace compress`, or that was cut off: `zstd -d` makes a trace of it \
@@ -49,45 +47,37 @@ pub enum TraceError {
 pub struct ChunkAt {
     /// Where its words begin in the file.
     pub words_at: u64,
-    /// How many words it has room for.
+    /// The number of words for which it has room.
     pub room: u64,
-    /// How many of these the file has: fewer, if it was cut.
+    /// The number of these words that the file has: fewer, if it was cut.
     pub there: u64,
-    /// Its number in the stream.
     pub sequence: u64,
     /// `CLOCK_MONOTONIC` at its beginning, in nanoseconds.
     pub clock: u64,
-    /// How it begins.
     pub begin: u32,
-    /// How it ends.
     pub end: u32,
     /// Words in it, where it does not end open.
     pub words: u64,
     /// Verify mode: events of the stream up to its end.
     pub events: u64,
-    /// Their hash.
     pub hash: u64,
-    /// Checksum of its words.
     pub checksum: u64,
     /// The checksum of how it ends, with which that begins.
     pub ended: u64,
     /// `CLOCK_MONOTONIC` at its end, in nanoseconds; 0 where it does not end.
     pub closed: u64,
-    /// How many libraries the process had loaded at its beginning.
+    /// The number of libraries that the process had loaded at its beginning.
     pub loads: u64,
-    /// Where it ends open: the bits, below a leading one, that the thread had pending when so many words were written,
-    /// where the process told it.
+    /// For an open chunk, if the process has reported it: the number of words written, and the bits, below a
+    /// leading one, that the thread had pending then. where the process reported it.
     pub last: Option<(u64, u64)>,
 }
 
 /// A stream: what one thread has written, or the signal handlers of one level in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// Its number in the file.
     pub number: u64,
-    /// The process.
     pub process: u32,
-    /// The thread.
     pub thread: u32,
     /// 0 for the thread itself, else of signal handlers.
     pub level: u32,
@@ -99,16 +89,15 @@ pub struct Stream {
     pub chunks: Vec<ChunkAt>,
 }
 
-/// Where a part of a run tells of chunks of a stream.
+/// The place where a part of a run describes the chunks of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowsAt {
     /// The stream, without chunks.
     pub(super) stream: Stream,
-    /// How the first of these chunks begins.
+    /// The way in which the first of these chunks begins.
     pub(super) begin: u32,
-    /// Its number in the stream.
     pub(super) first: u64,
-    /// Which part it is, from 0, and how many there are.
+    /// The part's number, from 0, and the number of parts.
     pub(super) part: u32,
     pub(super) parts: u32,
     /// Where the rows are in the file.
@@ -117,20 +106,18 @@ pub(super) struct RowsAt {
     pub(super) clock: u64,
 }
 
-/// An image of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The process.
     pub process: u32,
     /// When it was described, in nanoseconds.
     pub clock: u64,
-    /// How many libraries the process had loaded then.
+    /// The number of libraries that the process had loaded then.
     pub loads: u64,
     /// Where its lowest byte is.
     pub low: u64,
     /// Behind its highest byte.
     pub high: u64,
-    /// What its addresses are more than those in its file.
+    /// The load bias: address in memory less address in the file.
     pub bias: u64,
     /// Its build id in hexadecimal digits; empty if it has none.
     pub build_id: String,
@@ -144,22 +131,20 @@ enum Content {
     Compressed(Compressed),
 }
 
-/// A trace.
 #[derive(Debug)]
 pub struct TraceFile {
     content: Content,
     len: u64,
-    /// The streams, by number.
     pub streams: Vec<Stream>,
     /// The images, in the order in which they were described.
     pub images: Vec<Image>,
     /// Of a part of a run: where it tells of streams.
     pub(super) rows: Vec<RowsAt>,
-    /// So many chunks have a head that is damaged or another one's: nobody knows to which stream they belong.
+    /// The number of chunks whose head is damaged, or belongs to another chunk. Their streams are unknown.
     pub damaged: u64,
     /// Bytes that processes have taken in the file, and it does not have: it was cut.
     pub cut: u64,
-    /// So many streams were begun of which the file has nothing.
+    /// The number of streams that were begun, and of which the file has nothing.
     pub lost: u64,
     /// The oldest chunks of its streams were written over.
     pub(super) is_ring: bool,
@@ -234,7 +219,7 @@ impl TraceFile {
                 0 => Ok(read),
                 _ => source.at_once(MOST_AT_ONCE)?.map_or(Ok(read), Self::new),
             };
-            // What is damaged may be a chunk that was just begun anew.
+            // A damaged chunk may be one that was just begun anew.
             return (0..READINGS).try_fold(Self::new(whole)?, |read, _| again(read));
         }
         trace.is_ring = word(RING) != 0;
@@ -262,8 +247,8 @@ impl TraceFile {
         let all = trace.images.len() + trace.rows.len();
         let mut described = HashSet::new();
         trace.images.retain(|image| described.insert((image.process, image.clock, image.loads, image.low)));
-        let mut told = HashSet::new();
-        trace.rows.retain(|rows| told.insert((rows.stream.number, rows.first, rows.part)));
+        let mut reported = HashSet::new();
+        trace.rows.retain(|rows| reported.insert((rows.stream.number, rows.first, rows.part)));
         trace.damaged += (all - trace.images.len() - trace.rows.len()) as u64;
         trace.images.sort_by_key(|image| image.clock);
         Ok(trace)
@@ -303,7 +288,7 @@ impl TraceFile {
         let clock = u64_at(&head, offset_of!(Chunk, clock));
         let loads = u64_at(&head, offset_of!(Chunk, loads));
         if kind == KIND_IMAGE {
-            self.image(at + CHUNK_HEAD, (ended, checksum), process, (clock, loads))?;
+            self.image(at + CHUNK_HEAD, ended, checksum, process, clock, loads)?;
             return Ok(size);
         }
         let number = u64_at(&head, offset_of!(Chunk, stream));
@@ -354,7 +339,7 @@ impl TraceFile {
         Ok(size)
     }
 
-    /// What stands at the end of a chunk that was open.
+    /// The record at the end of a chunk that was open.
     fn last(&self, end: u64, chunk: (u64, u64)) -> Result<Option<(u64, u64)>, TraceError> {
         let mut bytes = [0; abi::LAST as usize];
         let whole = self.read(&mut bytes, end - abi::LAST)? == bytes.len();
@@ -364,13 +349,15 @@ impl TraceFile {
         Ok(is_it.then_some((words, pending)))
     }
 
-    /// `sums`: the checksum of how the chunk ends, and of all.
+    /// Reads the description of an image. `ended`: the checksum of how the chunk ends; `checksum`: that of all.
     fn image(
         &mut self,
         at: u64,
-        sums: (u64, u64),
+        ended: u64,
+        checksum: u64,
         process: u32,
-        (clock, loads): (u64, u64),
+        clock: u64,
+        loads: u64,
     ) -> Result<(), TraceError> {
         const ID: usize = offset_of!(abi::Image, build_id);
         let mut fixed = [0; size_of::<abi::Image>()];
@@ -386,8 +373,8 @@ impl TraceFile {
         let mut path = vec![0; path_len.min(MAX_PATH)];
         let read = self.read(&mut path, at + fixed.len() as u64)?;
         path.truncate(read);
-        let sum = abi::checksum_of_bytes(abi::checksum_of_bytes(sums.0, &fixed), &path);
-        if sum != sums.1 {
+        let sum = abi::checksum_of_bytes(abi::checksum_of_bytes(ended, &fixed), &path);
+        if sum != checksum {
             self.damaged += 1;
             return Ok(());
         }
@@ -435,7 +422,7 @@ impl TraceFile {
         if self.is_ring { streams.iter().filter(is_cut_off).count() } else { 0 }
     }
 
-    /// What is missing in the file itself, for people, each with how many places that is.
+    /// Messages about what is missing in the file itself, each with the number of places.
     #[must_use]
     pub fn missing(&self) -> Vec<(u64, String)> {
         let all = [
@@ -449,7 +436,6 @@ impl TraceFile {
         all.into_iter().filter(|(places, _)| *places > 0).collect()
     }
 
-    /// The stream of a number.
     #[must_use]
     pub fn stream(&self, number: u64) -> Option<&Stream> {
         let at = self.streams.binary_search_by_key(&number, |stream| stream.number).ok()?;
@@ -457,7 +443,7 @@ impl TraceFile {
     }
 }
 
-/// Whether a file that begins so is a trace that can be read.
+/// Returns whether a file that begins so is a trace that can be read.
 pub(super) fn check_head(head: &[u8]) -> Result<(), TraceError> {
     if head.len() < 16 || head[..8] != MAGIC {
         return Err(TraceError::NoTrace);

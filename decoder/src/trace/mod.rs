@@ -1,27 +1,27 @@
-//! Traces of calls: every call and return of a program, from the bits that it wrote (after casper.txt; the formats are
-//! in `docs/formats.md`).
+//! Traces of calls: every call and return of a program, from the bits that it wrote (after casper.txt; the
+//! formats are in `docs/formats.md`).
 //!
 //! [`file`] knows the chunks, [`bits`] a stream's bits, [`tables`] what can follow what; [`replay`] puts them
-//! together, and tells one [`event`] after the other. [`compress`](mod@compress) makes a file smaller, which is read
-//! like any other, and [`mod@merge`] makes one trace of parts. The other modules show them.
+//! together, and tells one [`event`] after the other. [`compress`](mod@compress) makes a file smaller, which
+//! is read like any other, and [`mod@merge`] makes one trace of parts. The other modules show them.
 //!
-//! A trace is read in pieces and never held in memory. Nothing in it is trusted: where bytes are damaged, or nobody
-//! knows what was active, there is an explicit gap, and never an event that was not there.
+//! A trace is read in pieces and never held in memory. Nothing in it is trusted: where bytes are damaged, or
+//! nobody knows what was active, there is an explicit gap, and never an event that was not there.
 
 mod bits;
 mod compress;
+mod compressed;
 mod event;
 mod file;
 mod parts;
 mod programs;
 mod reader;
 mod replay;
-mod source;
 mod tables;
 mod views;
 
 pub use compress::{CompressError, Compression, compress};
-pub use event::{End, Event, EventKind, Why};
+pub use event::{End, Event, EventKind, GapCause};
 pub use file::{ChunkAt, Image, Stream, TraceError, TraceFile};
 pub use parts::{Difference, Merged, PartFile, PartsError, What, merge};
 pub use programs::{Programs, TablesCause, TablesError};

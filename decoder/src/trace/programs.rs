@@ -21,27 +21,23 @@ use crate::load::program::ProgramError;
 use crate::names::Wanted;
 use crate::show::standing::Standing;
 
-/// Why a program gave no tables.
+/// An error of reading a program's tables.
 #[derive(Debug, Error)]
 #[error("{}: {cause}", .path.display())]
 pub struct TablesError {
-    /// The file.
     pub path: PathBuf,
-    /// What is wrong.
     pub cause: TablesCause,
 }
 
-/// What is wrong with a program whose tables are needed.
+/// Causes of a [`TablesError`].
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TablesCause {
-    /// It cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
     /// It is no ELF file, or a damaged one.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// It has no tables.
     #[error(
         "the program has no tables of traces (no section {}): it was not built with --pcce-trace, or was stripped; \
          give the unstripped program, or its separate debug file",
@@ -53,13 +49,7 @@ pub enum TablesCause {
         "the trace is of another build: the program has build id {program}, and the trace has {trace}; give the \
          program that wrote it"
     )]
-    OtherBuild {
-        /// The program's.
-        program: String,
-        /// Those of the trace.
-        trace: String,
-    },
-    /// A record was refused.
+    OtherBuild { program: String, trace: String },
     #[error(transparent)]
     Record(#[from] DictionaryError),
     /// Tables that say nothing.
@@ -70,15 +60,14 @@ pub enum TablesCause {
 /// The tables of all images of some traces.
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// The tables.
     pub tables: Tables,
     /// The number of an image in the tables, by what tells images apart ([`key`]).
     files: HashMap<String, u32>,
     /// The files with the dictionaries of images, by the image's number in the tables.
     dictionaries: Vec<DictionaryFile>,
-    /// What decodes contexts, when it is first needed.
+    /// The decoder of contexts, made when it is first needed.
     contexts: OnceLock<Option<Contexts>>,
-    /// What is wrong with files that were found without being asked for, for people.
+    /// Messages about files that were found without being asked for, and cannot be used.
     pub useless: Vec<String>,
 }
 
@@ -94,8 +83,8 @@ pub(super) struct Contexts {
 }
 
 impl Contexts {
-    /// Of these files, in the order of the images in the tables. Those without a dictionary are left out: what it would
-    /// tell is unknown.
+    /// Loads the dictionaries of these files, which are in the order of the images in the tables. Files
+    /// without a dictionary are left out: what it would tell is unknown.
     pub(super) fn load(files: &[DictionaryFile]) -> Option<Self> {
         let found = (0..).zip(files).filter_map(|(image, file)| Some((load(&file.0).ok()?, file, image)));
         let mut dictionaries = Vec::new();
@@ -119,7 +108,7 @@ impl Contexts {
     }
 }
 
-/// What a file has of an image.
+/// The tables that a file has of an image.
 #[derive(Debug, Default)]
 struct ImageTables {
     build_id: String,
@@ -128,7 +117,7 @@ struct ImageTables {
     places: Vec<Place>,
 }
 
-/// What tells an image's file from others: its build id, or its name if it has none.
+/// The key of an image's file: its build id, or its name if it has none.
 fn key(build_id: &str, path: &Path) -> String {
     match build_id {
         "" => format!("/{}", path.file_name().unwrap_or_default().to_string_lossy()),
@@ -137,9 +126,9 @@ fn key(build_id: &str, path: &Path) -> String {
 }
 
 impl Programs {
-    /// Finds the tables of the images of some traces: those of the program and of the files given; for others in
-    /// folders, in the images' own files, and where the system keeps debug files. An image whose tables are not found
-    /// has none.
+    /// Finds the tables of the images of some traces: those of the program and of the files given; for others
+    /// in folders, in the images' own files, and where the system keeps debug files. An image whose tables
+    /// are not found has none.
     ///
     /// # Errors
     /// [`TablesError`] for files that were given.
@@ -200,7 +189,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Those of files with these build ids, in hexadecimal digits.
+    /// The tables of files with these build ids, in hexadecimal digits.
     ///
     /// # Errors
     /// [`InvalidTables`].
@@ -228,12 +217,12 @@ impl Programs {
         Ok(())
     }
 
-    /// What decodes the contexts at the beginnings of chunks; None if the files have no dictionaries.
+    /// The decoder of the contexts at the beginnings of chunks; None if the files have no dictionaries.
     pub(super) fn contexts(&self) -> Option<&Contexts> {
         self.contexts.get_or_init(|| Contexts::load(&self.dictionaries)).as_ref()
     }
 
-    /// What the files say of functions of a name, beside their tables.
+    /// The facts that the files hold, beside their tables, about functions of a name.
     #[must_use]
     pub fn standing(&self, wanted: &Wanted) -> Standing {
         let mut standing = Standing::default();
@@ -252,7 +241,7 @@ impl Programs {
     }
 }
 
-/// Whether a trace has images, and none of them is the one of this key.
+/// Returns whether a trace has images, and none of them is the one of this key.
 fn is_other(trace: &TraceFile, of_program: &str) -> bool {
     !trace.images.is_empty() && trace.images.iter().all(|i| key(&i.build_id, &i.path) != of_program)
 }

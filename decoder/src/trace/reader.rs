@@ -7,15 +7,13 @@ use pcce_abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED};
 use super::file::{Stream, TraceFile};
 use super::programs::Programs;
 
-/// So many processes are forked one from the other, at most.
+/// Bound on the length of a chain of forked processes.
 pub(super) const MAX_FORKS: u32 = 64;
 
 /// A trace with the tables of its images.
 #[derive(Debug)]
 pub struct Reader<'t> {
-    /// The trace.
     pub file: &'t TraceFile,
-    /// The tables.
     pub programs: &'t Programs,
     /// The number in the tables of each image.
     numbers: Vec<Option<u32>>,
@@ -23,12 +21,11 @@ pub struct Reader<'t> {
     of_process: HashMap<u32, Vec<usize>>,
     /// The process that a process was forked from, and how many libraries that had loaded then.
     parents: HashMap<u32, (u32, u64)>,
-    /// Whether there is something of verify mode in it.
+    /// True if there is something of verify mode in it.
     pub(super) verify: bool,
 }
 
 impl<'t> Reader<'t> {
-    /// A reader of this trace.
     #[must_use]
     pub fn new(file: &'t TraceFile, programs: &'t Programs) -> Self {
         let mut of_process: HashMap<u32, Vec<usize>> = HashMap::new();
@@ -85,7 +82,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// How a stream begins that was forked.
+/// The way in which a forked stream begins; None for other streams.
 pub(super) fn forked(stream: &Stream) -> Option<u32> {
     let first = stream.chunks.first().filter(|chunk| chunk.sequence == 0)?;
     [BEGIN_FORKED, BEGIN_INTERRUPTED].contains(&first.begin).then_some(first.begin)

@@ -11,11 +11,10 @@ use thiserror::Error;
 use crate::context::{Frame, FrameKind};
 use crate::names;
 
-/// Why tables are of no use.
+/// An error in tables.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("module {module}, function {function}: {what}; build the program again")]
 pub struct InvalidTables {
-    /// The module.
     pub module: String,
     /// Linkage name of the function.
     pub function: String,
@@ -26,16 +25,15 @@ pub struct InvalidTables {
 /// No node, function or name.
 pub const NONE: u32 = u32::MAX;
 
-/// What the replay does at a node.
+/// The operation of the replay at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Op {
     /// A call of a traced function by name.
     Call,
     /// Of one that is not traced, and calls nothing back.
     Closed,
-    /// Of an unknown one.
     Open,
-    Twice,
+    ReturnsTwice,
     Return,
     Leave,
     LeaveOpen,
@@ -44,11 +42,10 @@ pub(super) enum Op {
     Block,
 }
 
-/// A node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) op: Op,
-    /// Whether a bit follows when the callee has returned.
+    /// True if a bit follows when the callee has returned.
     pub(super) checked: bool,
     /// The function that is called, if it is traced; else its name.
     pub(super) target: u32,
@@ -56,39 +53,37 @@ pub(super) struct Node {
     pub(super) next: u32,
     /// The landing pad to which an exception leads.
     pub(super) unwinds_to: u32,
-    /// What it is in the hash of verify mode.
+    /// Its value in the hash of verify mode.
     pub(super) event: Option<NonZero<u64>>,
     pub(super) function: u32,
     first_location: u32,
     locations: u32,
 }
 
-/// Of which nodes one comes next.
+/// The alternatives for the next node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
-    /// How many bits are looked up at a time; 0: there is nothing to choose.
+    /// The number of bits that are looked up at a time; 0 if there is nothing to choose.
     pub(super) width: u32,
     /// The node; or where the table of 2^`width` entries begins.
     pub(super) start: u32,
 }
 
-/// What some bits say.
+/// An entry of a lookup table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) node: u32,
-    /// How many of the bits are its code; 0: none, or a longer one.
+    /// The number of bits of its code; 0 if there is none, or a longer one.
     pub(super) bits: u32,
 }
 
-/// A function.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Function {
     pub(super) name: u32,
-    /// The choice at its entry.
     pub(super) first: u32,
     first_node: u32,
     nodes: u32,
-    /// It was not left out by the user.
+    /// True if the user did not leave it out of the trace.
     pub(super) is_traced: bool,
 }
 
@@ -113,11 +108,10 @@ pub(super) struct Place {
     pub(super) node: u32,
     /// The call that the node is has returned.
     pub(super) behind: bool,
-    /// So many bits of its code are written behind the place.
+    /// The number of bits of its code that are written behind the place.
     pub(super) left: u32,
 }
 
-/// The tables of all images.
 #[derive(Debug, Default)]
 pub struct Tables {
     pub(super) functions: Vec<Function>,
@@ -128,10 +122,9 @@ pub struct Tables {
     long: HashMap<u32, Vec<(u32, Entry)>>,
     /// By image and address in its file.
     by_address: HashMap<(u32, u64), u32>,
-    /// The same of nodes, by their call sites.
+    /// Nodes, by image and address of their call sites.
     by_site: HashMap<(u32, u64), u32>,
     places: HashMap<(u32, u64), Place>,
-    /// The lines of nodes.
     lines: Vec<(u32, u32, u32)>,
     /// By node, where its lines begin; they end where the next one's do.
     first_lines: Vec<u32>,
@@ -170,7 +163,7 @@ impl Tables {
                     Kind::Call(callee) => (Op::Call, first_function + callee),
                     Kind::Closed(callee) => (Op::Closed, name(Some(callee))),
                     Kind::Open(callee) => (Op::Open, name(callee)),
-                    Kind::Twice(callee) => (Op::Twice, name(callee)),
+                    Kind::Twice(callee) => (Op::ReturnsTwice, name(callee)),
                     Kind::Return => (Op::Return, NONE),
                     Kind::Leave(callee) => (Op::Leave, first_function + callee),
                     Kind::LeaveOpen(callee) => (Op::LeaveOpen, name(callee)),
@@ -220,15 +213,16 @@ impl Tables {
                 is_traced: address != Some(&0),
             });
             if let Some(&address) = address.filter(|address| **address != 0) {
-                // Of a function that several modules have, the linker keeps the first body. GNU ld resolves what the
-                // others' tables say of theirs to the one that it kept, if both have one size.
+                // Of a function that several modules have, the linker keeps the first body. GNU ld resolves
+                // what the others' tables say of theirs to the one that it kept, if both have one size.
                 self.by_address.entry((image, address)).or_insert(first_function + number);
             }
         }
         Ok(())
     }
 
-    /// Adds the places of an image, whose modules were added. Those of functions that are not known say nothing.
+    /// Adds the places of an image, whose modules were added. Those of functions that are not known say
+    /// nothing.
     pub(super) fn add_places(&mut self, image: u32, places: &[files::Place]) {
         for place in places {
             let Some(function) = self.function_at(image, place.function) else { continue };
@@ -291,20 +285,19 @@ impl Tables {
         Ok(())
     }
 
-    /// The node with a code that some bits begin with, the first one highest: it may be one of more bits than there
-    /// are.
+    /// The node with a code that some bits begin with, the first one highest: it may be one of more bits than
+    /// there are.
     pub(super) fn find_long(&self, choice: u32, bits: u32) -> Option<Entry> {
         let codes = self.long.get(&choice)?;
         let (code, entry) = codes[codes.partition_point(|(code, _)| *code <= bits).checked_sub(1)?];
         ((code ^ bits).leading_zeros() >= entry.bits).then_some(entry)
     }
 
-    /// Whether the choice has codes that are longer than a lookup.
+    /// Returns whether the choice has codes that are longer than a lookup.
     pub(super) fn is_long(&self, choice: u32) -> bool {
         self.long.contains_key(&choice)
     }
 
-    /// The number of a name.
     fn name(&mut self, linkage: &str) -> u32 {
         if let Some(&number) = self.numbers.get(linkage) {
             return number;
@@ -331,21 +324,20 @@ impl Tables {
         self.by_site.get(&(image, address)).copied()
     }
 
-    /// The lines that begin behind a node of a block: the numbers of the file, of the line, and of the inlined copy
-    /// that it is of.
+    /// The lines that begin behind a node of a block: the numbers of the file, of the line, and of the
+    /// inlined copy that it is of.
     #[must_use]
     pub fn lines(&self, node: u32) -> &[(u32, u32, u32)] {
         let end = self.first_lines.get(node as usize + 1).map_or(self.lines.len(), |end| *end as usize);
         &self.lines[self.first_lines[node as usize] as usize..end]
     }
 
-    /// The path of a file.
     #[must_use]
     pub fn file(&self, file: u32) -> &str {
         &self.files[file as usize]
     }
 
-    /// Whether blocks are recorded.
+    /// Returns whether blocks are recorded.
     #[must_use]
     pub fn has_blocks(&self) -> bool {
         self.nodes.iter().any(|node| node.op == Op::Block)
@@ -356,25 +348,24 @@ impl Tables {
         self.codes[node as usize]
     }
 
-    /// How many functions there are.
+    /// The number of functions.
     #[must_use]
     pub fn function_count(&self) -> usize {
         self.functions.len()
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many names there are: functions have these, and others.
+    /// The number of names, of functions and others.
     #[must_use]
     pub fn name_count(&self) -> usize {
         self.names.len()
     }
 
-    /// The name of a function.
     #[must_use]
     pub fn name_of(&self, function: u32) -> u32 {
         self.functions[function as usize].name
@@ -386,7 +377,6 @@ impl Tables {
         &self.names[name as usize].linkage
     }
 
-    /// A name as in the source.
     #[must_use]
     pub fn source_name(&self, name: u32) -> &str {
         let name = &self.names[name as usize];
@@ -399,7 +389,6 @@ impl Tables {
         self.nodes[node as usize].function
     }
 
-    /// The number of a node in its function.
     #[must_use]
     pub fn number_of(&self, node: u32) -> u32 {
         node - self.functions[self.function_of(node) as usize].first_node
@@ -411,7 +400,9 @@ impl Tables {
         let node = &self.nodes[node as usize];
         match node.op {
             Op::Call | Op::Leave => Some(self.name_of(node.target)),
-            Op::Closed | Op::Open | Op::Twice | Op::LeaveOpen => (node.target != NONE).then_some(node.target),
+            Op::Closed | Op::Open | Op::ReturnsTwice | Op::LeaveOpen => {
+                (node.target != NONE).then_some(node.target)
+            }
             Op::Return | Op::Resume | Op::Landing | Op::Block => None,
         }
     }
@@ -423,8 +414,8 @@ impl Tables {
         matches!(node.op, Op::Call | Op::Leave).then_some(node.target)
     }
 
-    /// Whether a node is a call of unknown code by the name of this function. Then an entry of the function is that
-    /// call.
+    /// Returns whether a node is a call of unknown code by the name of this function. Then an entry of the
+    /// function is that call.
     #[must_use]
     pub fn calls(&self, node: u32, function: u32) -> bool {
         let is_open = self.nodes.get(node as usize).is_some_and(|node| node.op == Op::Open);
@@ -432,7 +423,7 @@ impl Tables {
         is_open && name.is_some() && self.callee(node) == name
     }
 
-    /// Whether a node calls a traced function by name.
+    /// Returns whether a node calls a traced function by name.
     #[must_use]
     pub fn is_call(&self, node: u32) -> bool {
         self.nodes[node as usize].op == Op::Call
@@ -444,7 +435,6 @@ impl Tables {
         (number < u64::from(function.nodes)).then(|| function.first_node + number as u32)
     }
 
-    /// The nodes of a function.
     pub(super) fn nodes_of(&self, function: u32) -> impl Iterator<Item = u32> {
         let function = &self.functions[function as usize];
         function.first_node..function.first_node + function.nodes
@@ -472,7 +462,7 @@ impl Tables {
         self.locations[row.first_location as usize..][..inlined].iter().map(|location| location.name)
     }
 
-    /// Whether it is known where a node is.
+    /// Returns whether it is known where a node is.
     pub(super) fn has_place(&self, node: u32) -> bool {
         self.nodes[node as usize].locations > 0
     }

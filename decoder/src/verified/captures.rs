@@ -1,10 +1,10 @@
 //! Captures that a program in verify mode has written (`PCCE_VERIFY_CAPTURES`), in the form that
-//! `runtime-lib/src/verify/captures.rs` describes: decodes each token, and compares what comes out with the records of
-//! the shadow stack.
+//! `runtime-lib/src/verify/captures.rs` describes: decodes each token, and compares what comes out with the
+//! records of the shadow stack.
 //!
-//! The call sites must be equal, from the innermost one to the outermost one, and at interrupted points also the
-//! functions whose machine code was active. Behind a boundary at which calls may be missing any number of records is
-//! left out, and then all is equal again.
+//! The call sites must be equal, from the innermost one to the outermost one, and at interrupted points also
+//! the functions whose machine code was active. Behind a boundary at which calls may be missing any number of
+//! records is left out, and then all is equal again.
 //!
 //! At an interrupted point the shadow stack may differ from what is active in two ways, and only there:
 //! - The innermost instrumented function has not told the shadow stack of itself yet, or has taken its record off
@@ -13,7 +13,8 @@
 //!   its clean-up behind an exception, and has let the unwinder go on.
 //! - The runtime's `longjmp` may have dropped the records of what it is about to leave.
 //!
-//! The innermost record's call site is one of a call that may be over, so it counts only where what it calls is active.
+//! The innermost record's call site is one of a call that may be over, so it counts only where what it calls
+//! is active.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, Read as _};
@@ -34,30 +35,26 @@ const MOST_SHOWN: usize = 10;
 /// Longer lines are none that a program has written.
 const MOST_LINE: u64 = 1 << 28;
 
-/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captures {
-    /// Captures.
     pub captures: u64,
     /// Captures that have the calls of the shadow stack, and no others.
     pub equal: u64,
-    /// The same but for boundaries at which calls may be missing.
+    /// Captures that have the calls of the shadow stack, but for boundaries at which calls may be missing.
     pub partly: u64,
     /// Captures that the shadow stack does not know: control had just come back to an activation further out.
     pub without_list: u64,
-    /// Captures of other programs.
     pub of_others: u64,
-    /// Captures with calls of an image that is not in verify mode: none of its functions was ever on the shadow stack.
+    /// Captures with calls of an image that is not in verify mode: none of its functions was ever on the
+    /// shadow stack.
     pub mixed: u64,
     /// Captures that show other calls than the shadow stack has, or could not be decoded.
     pub wrong: u64,
-    /// The first of them.
     pub shown: Vec<String>,
     /// Lines that are no captures: they were written while the disk was full, perhaps.
     pub damaged: u64,
 }
 
-/// A record of the shadow stack.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Record {
     /// The functions that it may be one of; none if no dictionary has it.
@@ -68,7 +65,6 @@ struct Record {
     signal: bool,
 }
 
-/// A line.
 struct Capture<'l> {
     /// The capture's site, if instrumented code has taken it.
     site: Option<u32>,
@@ -86,7 +82,8 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
     let symbols = &decoder.images.symbols;
     let reader = Reader { symbols, functions: Functions::new(symbols) };
     let mut found = Captures::default();
-    // Images with records, and what is wrong with the images of its calls: all of them have records, perhaps later.
+    // Images with records, and what is wrong with the images of its calls: all of them have records, perhaps
+    // later.
     let (mut images, mut wrong) = (HashSet::new(), Vec::new());
     let (mut line, mut context, mut number) = (Vec::new(), Context::default(), 0_u64);
     loop {
@@ -140,13 +137,12 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
     Ok(found)
 }
 
-/// Whether a handler was active that the runtime did not call: the shadow stack does not show where.
+/// Returns whether a handler was active that the runtime did not call: the shadow stack does not show where.
 fn other_handlers(token: &Token) -> bool {
     let points = token.point.iter().chain(token.signals.iter().map(|(_, point)| point));
     points.flat_map(|point| point.addresses.iter().skip(1)).any(|address| address.exact)
 }
 
-/// The images of the calls of a context.
 fn images_of<'c>(symbols: &'c Symbols, context: &'c Context) -> impl Iterator<Item = u32> + 'c {
     context.pieces.iter().enumerate().filter_map(|(number, piece)| match piece {
         Piece::Site(site) => Some(symbols.address_of_site(*site).0),
@@ -245,8 +241,8 @@ fn unescaped(name: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Whether a context has the calls of the shadow stack: all of them, or, false, those that it shows. The error says
-/// what both have.
+/// Returns whether a context has the calls of the shadow stack: all of them, or, false, those that it shows.
+/// The error says what both have.
 fn compare(
     decoder: &Decoder,
     context: &Context,
@@ -306,7 +302,7 @@ struct Places<'a> {
     context: &'a Context,
     records: &'a [Record],
     open: bool,
-    /// By how many records are further in, in ascending order.
+    /// The places, by the number of records that are further in, in ascending order.
     at: Vec<usize>,
     /// No function of the point was met yet.
     innermost: bool,
@@ -382,7 +378,7 @@ impl<'a> Places<'a> {
         self.at = next;
     }
 
-    /// What is active further in than the function of a piece.
+    /// The kind of code that is active further in than the function of a piece.
     fn inner(&self, number: usize) -> Inner {
         let Some(inner) = number.checked_sub(1) else { return Inner::Nothing };
         let name = match self.context.pieces[inner] {
@@ -406,17 +402,18 @@ impl<'a> Places<'a> {
     }
 }
 
-/// What is active further in than a function of a point.
+/// The kind of code that is active further in than a function of a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inner {
-    /// Nothing, but what tells the shadow stack of the function.
+    /// Nothing, or the code that tells the shadow stack of the function.
     Nothing,
-    /// What goes on with an exception, behind the function's clean-up. Its record was taken off in front of that.
+    /// The code that goes on with an exception behind the function's clean-up. Its record was taken off
+    /// before that.
     Resumes,
     Other,
 }
 
-/// Whether the call that a record is at can have reached a function.
+/// Returns whether the call that a record is at can have reached a function.
 fn may_reach(symbols: &Symbols, record: Option<&Record>, function: u32) -> bool {
     let Some(site) = record.and_then(|record| record.site) else { return true };
     let reached = &symbols.functions[function as usize];

@@ -1,9 +1,9 @@
-//! Contexts that a program in verify mode has written (`PCCE_VERIFY_CONTEXTS`): decodes each from its id and the number
-//! of its chain, and compares what comes out with the calls of the shadow stack.
+//! Contexts that a program in verify mode has written (`PCCE_VERIFY_CONTEXTS`): decodes each from its id and
+//! the number of its chain, and compares what comes out with the calls of the shadow stack.
 //!
-//! The shadow stack knows nothing of encodings. It is a tree here, as the program has written it: a line for each
-//! context with that of its caller and the place of the call. What is compared is the sequence of call sites, from the
-//! innermost call to the outermost one.
+//! The shadow stack knows nothing of encodings. It is a tree here, as the program has written it: a line for
+//! each context with that of its caller and the place of the call. What is compared is the sequence of call
+//! sites, from the innermost call to the outermost one.
 
 pub mod captures;
 
@@ -15,31 +15,44 @@ use crate::context::{Context, Piece};
 use crate::images::symbols::Symbols;
 use crate::numbers::Numbers;
 
-/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Lines, each a context that differs from all others.
     pub contexts: u64,
-    /// Those of silent functions, in which no number is taken: their state is that of their caller.
+    /// Contexts of silent functions, in which no number is taken: their state is that of their caller.
     pub silent: u64,
-    /// Those that were decoded.
+    /// Contexts that were decoded.
     pub decoded: u64,
-    /// Those of them with a boundary at which calls may be missing.
+    /// Decoded contexts with a boundary at which calls may be missing.
     pub partly: u64,
     /// Calls of all that were decoded.
     pub calls: u64,
-    /// Those with another call than the shadow stack has, or that could not be decoded.
+    /// Contexts with another call than the shadow stack has, or that could not be decoded.
     pub wrong: u64,
-    /// The first of the latter.
     pub first: Option<String>,
 }
 
 impl Verified {
-    /// Adds a context that is the shadow stack's: its calls, and whether none can be missing.
-    fn add(&mut self, (calls, whole): (u64, bool)) {
-        self.calls += calls;
-        self.partly += u64::from(!whole);
+    /// Adds a context that has the calls of the shadow stack.
+    fn add(&mut self, equal: Equal) {
+        self.calls += equal.calls;
+        self.partly += u64::from(!equal.whole);
     }
+}
+
+/// A context that has the calls of the shadow stack.
+struct Equal {
+    calls: u64,
+    /// True if no calls can be missing.
+    whole: bool,
+}
+
+/// The state of a function's entry in a line.
+#[derive(Clone, Copy)]
+struct State {
+    id: u64,
+    /// The record of the chain of frames; 0 if there is none.
+    chain: u64,
 }
 
 /// A node of the tree of shadow stacks.
@@ -47,7 +60,6 @@ impl Verified {
 struct Node {
     /// 0: it is the outermost one.
     caller: u64,
-    /// The record of the call's place.
     place: u64,
 }
 
@@ -73,7 +85,8 @@ impl Functions {
         Self(functions)
     }
 
-    /// The functions that a name may mean. Where modules are linked, LLVM puts a full stop and a number to local names.
+    /// The functions that a name may mean. Where modules are linked, LLVM puts a full stop and a number to
+    /// local names.
     fn named(&self, name: &str) -> &[u32] {
         let renamed =
             || name.rsplit_once('.').filter(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()));
@@ -119,15 +132,15 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
             continue;
         }
         verified.decoded += 1;
-        match checker.compare(number, name, (id, chain)) {
+        match checker.compare(number, name, State { id, chain }) {
             Ok(right) => verified.add(right),
             // Its caller's line may come later: that thread had the number, and not written yet.
-            Err(_) => late.push((line.clone(), number, (id, chain))),
+            Err(_) => late.push((line.clone(), number, State { id, chain })),
         }
     }
-    for (line, number, encoding) in late {
+    for (line, number, state) in late {
         let name = line.splitn(6, ' ').last().unwrap_or_default();
-        match checker.compare(number, name, encoding) {
+        match checker.compare(number, name, state) {
             Ok(right) => verified.add(right),
             // Of local functions of one name, it may have been the one in which no number is taken.
             Err(_) if checker.may_be_silent(name) => {
@@ -156,10 +169,10 @@ impl Checker<'_> {
     }
 
     /// Compares a context with what it decodes to in one of the functions with a name.
-    fn compare(&mut self, number: u64, name: &str, encoding: (u64, u64)) -> Result<(u64, bool), String> {
+    fn compare(&mut self, number: u64, name: &str, state: State) -> Result<Equal, String> {
         let mut result = Err("no function has this name".to_owned());
         for function in self.functions.named(name).to_vec() {
-            result = self.compare_in(number, function, encoding);
+            result = self.compare_in(number, function, state);
             if result.is_ok() {
                 break;
             }
@@ -167,15 +180,10 @@ impl Checker<'_> {
         result
     }
 
-    /// Decodes a context and compares it. Returns how many calls it has, and whether none can be missing.
-    fn compare_in(
-        &mut self,
-        number: u64,
-        function: u32,
-        encoding: (u64, u64),
-    ) -> Result<(u64, bool), String> {
+    /// Decodes a context and compares it.
+    fn compare_in(&mut self, number: u64, function: u32, state: State) -> Result<Equal, String> {
         let mut context = std::mem::take(&mut self.context);
-        let decoded = self.decoder.decode_entry(self.numbers, function, encoding, &mut context);
+        let decoded = self.decoder.decode_entry(self.numbers, function, state.id, state.chain, &mut context);
         decoded.map_err(|error| error.to_string())?;
         let mut node = number;
         let (mut calls, mut whole) = (0, true);
@@ -206,7 +214,7 @@ impl Checker<'_> {
             return Err(format!("calls of the shadow stack are missing behind the first {calls}"));
         }
         self.context = context;
-        Ok((calls, whole))
+        Ok(Equal { calls, whole })
     }
 
     /// The next call outwards, which is not that of a push thunk; None behind the last one.

@@ -1,6 +1,6 @@
 use crate::demangle;
 
-/// What `c++filt` makes of them.
+/// The output of `c++filt` for these names.
 #[test]
 fn names_of_modules() {
     for (linkage, expected) in [

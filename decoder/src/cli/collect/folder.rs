@@ -59,7 +59,8 @@ impl Plan {
         })
     }
 
-    /// What is not the same in another one, but for the environment: a later command goes on with that of the first.
+    /// What is not the same in another one, but for the environment: a later command goes on with that of the
+    /// first.
     fn other(&self, other: &Self) -> Option<&'static str> {
         [
             (self.parts != other.parts, "the number of parts"),
@@ -165,7 +166,7 @@ impl Folder {
         Ok(to)
     }
 
-    /// Whether there is standard input now, and another one than before.
+    /// Returns whether there is standard input now, and another one than before.
     fn other_input(&self) -> anyhow::Result<bool> {
         if !has_input() {
             return Ok(false);
@@ -191,7 +192,8 @@ impl Folder {
         written.with_context(|| format!("{}: cannot be written", file.display()))
     }
 
-    /// A part's number, in as many digits as the last one has: the runs have arguments and variables of one length.
+    /// A part's number, in as many digits as the last one has: the runs have arguments and variables of one
+    /// length.
     pub(super) fn number(&self, part: u32) -> String {
         let width = self.plan.parts.to_string().len();
         format!("{part:0width$}")
@@ -278,7 +280,7 @@ impl Folder {
     }
 }
 
-/// Whether standard input has something for the program.
+/// Returns whether standard input has something for the program.
 fn has_input() -> bool {
     let stdin = io::stdin();
     let kind = fs::metadata("/dev/stdin").map(|metadata| metadata.file_type());

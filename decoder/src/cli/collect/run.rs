@@ -27,7 +27,7 @@ impl Ended {
         }
     }
 
-    /// Whether somebody else has ended it: SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGXCPU.
+    /// Returns whether somebody else has ended it: SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGXCPU.
     pub(super) fn is_from_outside(self) -> bool {
         matches!(self, Self::Signal(1 | 2 | 9 | 15 | 24))
     }

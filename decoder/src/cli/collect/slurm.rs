@@ -1,6 +1,7 @@
 //! Slurm: the parts are an array of jobs.
 //!
-//! It is asked for the state of the jobs, not for how they ended: that is in the folder, and needs no accounting.
+//! It is asked for the state of the jobs, not for how they ended: that is in the folder, and needs no
+//! accounting.
 
 use std::fs;
 use std::path::Path;

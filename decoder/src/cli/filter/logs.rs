@@ -32,8 +32,8 @@ impl Logs {
         Ok(Self(vec![("standard input".to_owned(), File::from(input))]))
     }
 
-    /// A progress bar on standard error, where someone looks at it who does not see the output, and the end is known:
-    /// that of what is compressed is not.
+    /// A progress bar on standard error, where someone looks at it who does not see the output, and the end
+    /// is known: that of what is compressed is not.
     pub fn progress(&self, to_file: bool) -> ProgressBar {
         let length = |file: &File| {
             let len = file.metadata().ok().filter(|data| data.is_file())?.len();
@@ -52,7 +52,7 @@ impl Logs {
         }
     }
 
-    /// Whether one of them is the file at this path.
+    /// Returns whether one of them is the file at this path.
     pub fn contain(&self, path: &Path) -> bool {
         let identity = |data: fs::Metadata| (data.dev(), data.ino());
         let Ok(existing) = fs::metadata(path).map(identity) else { return false };
@@ -122,7 +122,7 @@ fn compression(start: &[u8]) -> Compression {
 /// What a log says, whether it is compressed or not.
 ///
 /// # Errors
-/// Those of reading it, and that it is compressed otherwise than by gzip and zstd.
+/// Errors of reading it, and that it is compressed otherwise than by gzip and zstd.
 pub fn content(mut file: File) -> io::Result<Box<dyn Read>> {
     let mut start = Vec::new();
     // No more than is needed to know: whoever looks at a running log waits for its first line.

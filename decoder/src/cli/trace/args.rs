@@ -89,8 +89,8 @@ pub enum TraceAction {
         /// Names of functions without parameters, template arguments and generic arguments, in folded stacks
         #[arg(long)]
         short: bool,
-        /// So many calls inside of each other, in folded stacks: deeper ones are counted together. What is written can
-        /// grow with the square of this
+        /// So many calls inside of each other, in folded stacks: deeper ones are counted together. What is
+        /// written can grow with the square of this
         #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
         depth: u32,
     },
@@ -212,11 +212,12 @@ pub struct DiffArgs {
 /// Further files.
 #[derive(Args)]
 pub struct Places {
-    /// A shared library of the program, or its debug file; may be given several times. Those that stand where they were
-    /// in the run are found without it
+    /// A shared library of the program, or its debug file; may be given several times. Those that stand where
+    /// they were in the run are found without it
     #[arg(long = "dict", value_name = "FILE")]
     pub more: Vec<PathBuf>,
-    /// Folder with shared libraries or debug files, looked through by name and build id; may be given several times
+    /// Folder with shared libraries or debug files, looked through by name and build id; may be given several
+    /// times
     #[arg(long, value_name = "DIR")]
     pub dicts: Vec<PathBuf>,
     /// File to write [default: standard output]

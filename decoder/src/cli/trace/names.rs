@@ -43,8 +43,8 @@ impl Asked {
         )
     }
 
-    /// Says what the trace, or one thread of it, does not have of the functions. `shown`: events inside of them are
-    /// shown already.
+    /// Says what the trace, or one thread of it, does not have of the functions. `shown`: events inside of
+    /// them are shown already.
     pub fn tell(
         &self,
         programs: &Programs,

@@ -9,9 +9,8 @@ use object::elf;
 use object::read::elf::FileHeader;
 use pcce_abi::unwind;
 
-/// What the decoder knows of a machine.
+/// The decoder's interface to a machine.
 pub(crate) trait Machine: Sync {
-    /// The registers of its abstract state.
     fn registers(&self) -> &'static Registers;
 
     /// Decodes instructions until the bytes end, and appends them. Returns false if the bytes are not code.
@@ -21,7 +20,8 @@ pub(crate) trait Machine: Sync {
     /// Decodes the instruction at the beginning of `bytes`. None if there is none.
     fn instruction(&self, address: u64, bytes: &[u8]) -> Option<Instruction>;
 
-    /// Returns whether code may address memory by its distance from the thread pointer. This looks at bytes only.
+    /// Returns whether code may address memory by its distance from the thread pointer. This looks at bytes
+    /// only.
     fn may_address_thread(&self, bytes: &[u8]) -> bool;
 
     /// Where single instructions refer to thread-local storage. None if the bytes are not code.
@@ -47,7 +47,6 @@ pub(crate) fn of(number: elf::Machine) -> Option<&'static dyn Machine> {
     }
 }
 
-/// The machine of a file.
 pub(crate) fn of_file(file: &object::File<'_>) -> Option<&'static dyn Machine> {
     let object::File::Elf64(file) = file else { return None };
     of(file.elf_header().e_machine(file.endian()))
@@ -85,7 +84,6 @@ impl RegisterSet {
     }
 }
 
-/// Decoded code.
 #[derive(Default)]
 pub(crate) struct Decoded {
     pub(crate) instructions: Vec<Instruction>,
@@ -95,18 +93,16 @@ pub(crate) struct Decoded {
     pub(crate) tables: Vec<u64>,
 }
 
-/// An instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Instruction {
     pub(crate) address: u64,
     pub(crate) len: u8,
-    /// Whether it does nothing, or ends the program: compilers put it between functions.
+    /// True if it does nothing, or ends the program: compilers put it between functions.
     pub(crate) is_padding: bool,
     pub(crate) control: Control,
     pub(crate) effect: Effect,
-    /// Registers that it changes.
     pub(crate) changed: RegisterSet,
-    /// What it adds to the stack pointer in passing, as pushes, pops and calls do; in bytes.
+    /// The bytes that it adds to the stack pointer in passing, as pushes, pops and calls do.
     pub(crate) moves_stack: i32,
 }
 
@@ -161,18 +157,21 @@ pub(crate) enum Control {
     Other,
 }
 
-/// What an instruction does to registers and memory.
+/// The effect of an instruction on registers and memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effect {
-    /// Nothing is known but which registers it changes.
+    /// Only the registers that it changes are known.
     None,
-    /// It sets a register.
     Set(Register, Computation),
     /// It writes to memory. `size` is in bytes.
-    Store { to: Memory, size: u32, update: Update },
+    Store {
+        to: Memory,
+        size: u32,
+        update: Update,
+    },
 }
 
-/// What a register is set to.
+/// The new value of a register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Computation {
     Copy(Operand),
@@ -194,7 +193,7 @@ pub(crate) enum Computation {
     Difference(Register),
 }
 
-/// What a word in memory becomes.
+/// The new value of a word in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Update {
     Set(Operand),
@@ -212,7 +211,6 @@ pub(crate) enum Operand {
     Load(Memory),
 }
 
-/// An operand in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Memory {
     /// The word at the thread pointer, which holds the thread pointer itself.
@@ -221,18 +219,16 @@ pub(crate) enum Memory {
     Thread(i64),
     /// At a distance from the sum of the thread pointer and a register.
     ThreadRegister(Register, i64),
-    /// An element of a thread-local array.
     ThreadArray,
     /// At a distance from a register.
     Register(Register, i64),
-    /// At an address of the image.
     Image(u64),
     /// An element of the table of addresses at an address of the image.
     Table(u64),
     Other,
 }
 
-/// What an instruction may refer to the thread's block by.
+/// A reference of an instruction to thread-local storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ThreadReference {
     /// A distance from the thread pointer.
@@ -241,7 +237,6 @@ pub(crate) enum ThreadReference {
     Word(u64),
 }
 
-/// Kinds of dynamic relocations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Relocation {
     /// The word becomes the distance of a thread-local variable from the thread pointer.

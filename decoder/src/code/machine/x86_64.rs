@@ -72,7 +72,7 @@ impl Machine for X86_64 {
     }
 
     fn stub_size(&self, section: &str, bytes: &[u8]) -> usize {
-        // GNU ld's for functions whose address is taken, too, are one `jmp` each, unless they begin with `endbr64`.
+        // In GNU ld's `.plt.got` each stub is one `jmp`, unless the stubs begin with `endbr64`.
         if section == ".plt.got" && bytes.starts_with(&[0xff, 0x25]) { 8 } else { 16 }
     }
 
@@ -231,7 +231,7 @@ fn operand(iced: &Iced, number: u32) -> Operand {
     }
 }
 
-/// What an instruction does that writes to memory.
+/// The update by an instruction that writes to memory.
 fn update(iced: &Iced) -> Update {
     match iced.mnemonic() {
         Mnemonic::Mov => Update::Set(operand(iced, 1)),
@@ -243,7 +243,7 @@ fn update(iced: &Iced) -> Update {
     }
 }
 
-/// What an instruction does whose first operand is a register. None if nothing is known of it.
+/// The effect of an instruction whose first operand is a register. None if it is not known.
 fn set(iced: &Iced) -> Option<Effect> {
     let written = iced.op0_register();
     let full = written.full_register();

@@ -1,7 +1,7 @@
 //! Whether all runs did the same; and where not.
 //!
-//! A fingerprint covers all words of a stream up to its place, whoever keeps them. So runs whose last fingerprints are
-//! equal had the same words, but for one in 2⁶⁴.
+//! A fingerprint covers all words of a stream up to its place, whoever keeps them. So runs whose last
+//! fingerprints are equal had the same words, but for one in 2⁶⁴.
 
 use pcce_abi::trace::parts::{Row, STEP};
 use pcce_abi::trace::{CONTINUED, ENDED};
@@ -12,17 +12,16 @@ use crate::trace::programs::Programs;
 use crate::trace::reader::Reader;
 use crate::trace::{context, heading};
 
-/// What is not the same.
+/// A difference between runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum What {
-    /// What a stream has between two of the words of a chunk.
+    /// The content of a chunk between two of its words.
     Words {
-        /// The chunk's number.
         sequence: u64,
         /// The words before this one are the same.
         from: u64,
-        /// Those up to this one are not.
+        /// The words up to this one are not.
         to: u64,
     },
     /// A thread, a process or a signal handler began in some runs at a place where it did not in others.
@@ -36,14 +35,14 @@ pub struct Difference {
     pub groups: Vec<Vec<u32>>,
     /// The stream, by its place in each part's.
     stream: usize,
-    /// What is not the same.
+    /// A difference between runs.
     pub what: What,
 }
 
 /// A stream that is the same in all runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// So many chunks are the same.
+    /// The number of chunks that are the same.
     pub(super) chunks: usize,
     /// All were ended without a word: what came behind these chunks is not known to be the same.
     pub(super) open: bool,
@@ -118,7 +117,7 @@ fn groups<T: PartialEq>(values: &[T]) -> Option<Vec<Vec<u32>>> {
     (groups.len() > 1).then_some(groups)
 }
 
-/// The same, of those that have a value.
+/// As [`groups`], of the parts that have a value.
 fn groups_of<T: PartialEq>(values: &[Option<T>]) -> Option<Vec<Vec<u32>>> {
     let there: Vec<(u32, &T)> =
         (1..).zip(values).filter_map(|(n, value)| Some((n, value.as_ref()?))).collect();
@@ -136,8 +135,8 @@ impl Difference {
         heading(&Reader::new(&part.file, programs), &part.streams[self.stream].stream)
     }
 
-    /// The last place up to which all runs did the same, as far as the part that keeps the chunk tells: its context,
-    /// innermost first.
+    /// The last place up to which all runs did the same, as far as the part that keeps the chunk tells: its
+    /// context, innermost first.
     #[must_use]
     pub fn place<'t>(&self, parts: &[PartFile], programs: &'t Programs) -> Option<Vec<Frame<'t>>> {
         let What::Words { sequence, from, .. } = self.what else { return None };

@@ -1,7 +1,7 @@
 //! Puts parts together: one chunk behind the other, each from the part that has it.
 //!
-//! Numbers of processes, threads and streams, and the places of images are those of the first part's run. Clocks are
-//! those of the runs, each counted from its beginning.
+//! Numbers of processes, threads and streams, and the places of images are those of the first part's run.
+//! Clocks are those of the runs, each counted from its beginning.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,14 +21,11 @@ use super::compare::{Agreed, compare};
 use super::{PartFile, PartsError};
 use crate::trace::file::{self, ChunkAt, u32_at, u64_at};
 
-/// What was put together.
+/// Counts of what was merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// Streams.
     pub streams: u64,
-    /// Their chunks.
     pub chunks: u64,
-    /// Words in all.
     pub words: u64,
     /// Words that each part had kept.
     pub kept: Vec<u64>,
@@ -62,7 +59,6 @@ pub fn merge(parts: &[PartFile], to: &Path) -> Result<Merged, PartsError> {
     Ok(job.done)
 }
 
-/// Why it ends.
 enum Cause {
     Part(Box<PartsError>),
     Output(io::Error),
@@ -251,7 +247,7 @@ fn beginning(part: &PartFile) -> u64 {
     images.chain(part.file.rows.iter().map(|rows| rows.clock)).min().unwrap_or_default()
 }
 
-/// What is behind the head of an image's chunk.
+/// The content of an image's chunk behind its head.
 fn describe(image: &file::Image) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = image.path.as_os_str().as_bytes();
@@ -272,7 +268,6 @@ fn describe(image: &file::Image) -> Vec<u8> {
     content
 }
 
-/// The images of a part's processes.
 pub(super) struct Places<'p> {
     images: &'p [file::Image],
     /// By process, its place among those of all streams.
@@ -288,16 +283,16 @@ impl<'p> Places<'p> {
             let mut others = images[..number].iter().filter(|other| other.process == image.process);
             if others.any(|other| other.low < image.high && image.low < other.high) {
                 return Err(part.unlike(
-                    "a library was loaded where another one was before; which one its addresses mean would not be told",
+                    "a library was loaded where another one was before; which one its addresses mean would not be reported",
                 ));
             }
         }
         let mut places = Self { images, processes: HashMap::new(), order: Vec::new() };
-        for told in &part.streams {
-            let process = told.stream.process;
+        for reported in &part.streams {
+            let process = reported.stream.process;
             if !places.processes.contains_key(&process) {
                 let parent =
-                    told.key.parent.map(|parent| places.processes[&part.streams[parent].stream.process]);
+                    reported.key.parent.map(|parent| places.processes[&part.streams[parent].stream.process]);
                 places.processes.insert(process, places.order.len());
                 places.order.push((process, parent));
             }
@@ -319,7 +314,7 @@ impl<'p> Places<'p> {
         None
     }
 
-    /// What an address is in all runs.
+    /// The form of an address that is the same in all runs.
     pub(super) fn common(&self, process: u32, address: u64) -> u64 {
         let Some(image) = self.image_at(process, address) else { return address };
         let mut id = [0; 8];
@@ -330,7 +325,7 @@ impl<'p> Places<'p> {
         pcce_abi::trace::parts::place(address.wrapping_sub(image.bias), id)
     }
 
-    /// What an address of this run is in another one; none if that run has no such image.
+    /// The address in another run that corresponds to one of this run; none if that run has no such image.
     pub(super) fn in_other(&self, other: &Places<'_>, process: u32, address: u64) -> Option<u64> {
         let image = self.image_at(process, address)?;
         let mut place = self.processes.get(&process).copied();

@@ -1,8 +1,8 @@
-//! Traces in parts: a program is run several times, each run keeps a part of its trace, and the parts become one trace
-//! (after distributed-program-tracing.txt; `pcce_abi::trace::parts` has the format).
+//! Traces in parts: a program is run several times, each run keeps a part of its trace, and the parts become
+//! one trace (after distributed-program-tracing.txt; `pcce_abi::trace::parts` has the format).
 //!
-//! Nothing is put together that did not come from runs that did the same: [`compare`](mod@compare) looks at what all
-//! runs say of all chunks, and [`merge`] at the chunks themselves.
+//! Nothing is put together that did not come from runs that did the same: [`compare`](mod@compare) looks at
+//! what all runs say of all chunks, and [`merge`] at the chunks themselves.
 
 mod compare;
 mod merge;
@@ -18,18 +18,13 @@ use super::file::{RowsAt, Stream, TraceError, TraceFile, u32_at, u64_at};
 pub use compare::{Difference, What};
 pub use merge::{Merged, merge};
 
-/// Why parts are not put together.
+/// Errors of merging parts.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PartsError {
     /// A file is no trace.
     #[error("{path}")]
-    Trace {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        source: TraceError,
-    },
+    Trace { path: PathBuf, source: TraceError },
     /// It is one of a whole run, or of none.
     #[error(
         "{0}: this is not a part of a run: the program was not run by `pcce trace collect`, or recorded nothing"
@@ -38,42 +33,28 @@ pub enum PartsError {
     /// The parts are not those of one collection.
     #[error("{path}: it is part {part} of {parts}, and part {expected} of {of} is needed")]
     OtherPart {
-        /// The file.
         path: PathBuf,
-        /// Which it is, from 1.
+        /// Its number, from 1.
         part: u32,
-        /// Of how many.
         parts: u32,
-        /// Which it should be, from 1.
+        /// The number that it should have, from 1.
         expected: u32,
-        /// Of how many.
         of: u32,
     },
-    /// What it says of itself cannot be.
+    /// The part contradicts itself.
     #[error("{path}: it is damaged: {what}")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// Streams cannot be told apart in all runs.
+    Damaged { path: PathBuf, what: &'static str },
+    /// Streams cannot be reported apart in all runs.
     #[error("{path}: {what}")]
-    Unlike {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        what: &'static str,
-    },
+    Unlike { path: PathBuf, what: &'static str },
     /// Its process did not get as far as others.
     #[error(
         "part {part} is not whole: its process was killed, or had no room for the trace, or the file was cut ({path}); \
          delete the file, and run that part again"
     )]
     Cut {
-        /// Which, from 1.
+        /// Its number, from 1.
         part: u32,
-        /// The file.
         path: PathBuf,
     },
     /// The runs took different ways.
@@ -81,41 +62,32 @@ pub enum PartsError {
     Differ(Box<Difference>),
     /// The whole trace cannot be written.
     #[error("{path}: cannot be written")]
-    Output {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
+    Output { path: PathBuf, source: io::Error },
 }
 
-/// A part of a run.
 #[derive(Debug)]
 pub struct PartFile {
-    /// Its file.
     pub path: PathBuf,
-    /// The same, read.
     pub file: TraceFile,
-    /// Which it is, from 0.
+    /// Its number, from 0.
     pub part: u32,
-    /// Of how many.
     pub parts: u32,
     /// Its streams, in an order that all runs have in common: each behind that in which it began.
     streams: Vec<PartStream>,
 }
 
-/// What a part tells of a stream.
+/// A part's description of a stream.
 #[derive(Debug)]
 struct PartStream {
     /// The stream, without chunks.
     stream: Stream,
-    /// What is the same in all runs.
+    /// The key, which is the same in all runs.
     key: Key,
     /// Of its chunks, in their order: those that have ended.
     rows: Vec<Row>,
 }
 
-/// What a stream is in all runs.
+/// The identity of a stream in all runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     /// The stream in which it began, by its place among all; none of the first one.
@@ -171,15 +143,15 @@ impl PartFile {
 fn streams(file: &TraceFile, path: &Path) -> Result<Vec<PartStream>, PartsError> {
     let unlike = |what| PartsError::Unlike { path: path.to_owned(), what };
     let of_trace = |error: io::Error| PartsError::Trace { path: path.to_owned(), source: error.into() };
-    let mut told: Vec<&RowsAt> = file.rows.iter().collect();
-    told.sort_by_key(|rows| (rows.stream.number, rows.first));
-    let groups: Vec<&[&RowsAt]> = told.chunk_by(|a, b| a.stream.number == b.stream.number).collect();
+    let mut reported: Vec<&RowsAt> = file.rows.iter().collect();
+    reported.sort_by_key(|rows| (rows.stream.number, rows.first));
+    let groups: Vec<&[&RowsAt]> = reported.chunk_by(|a, b| a.stream.number == b.stream.number).collect();
     let numbers: Vec<u64> = groups.iter().map(|group| group[0].stream.number).collect();
     let is_first = |group: &&&[&RowsAt]| numbers.binary_search(&group[0].stream.parent).is_err();
     if groups.iter().filter(is_first).count() > 1 {
         return Err(unlike(
             "it has threads or programs of which nobody knows where they began; which one of the other runs each is \
-             cannot be told. What creates threads must be instrumented, and only one program may write the trace",
+             cannot be reported. What creates threads must be instrumented, and only one program may write the trace",
         ));
     }
     let mut order: Vec<PartStream> = Vec::new();
@@ -206,7 +178,7 @@ fn streams(file: &TraceFile, path: &Path) -> Result<Vec<PartStream>, PartsError>
         if found.windows(2).any(|pair| pair[0].0 == pair[1].0) {
             return Err(unlike(
                 "several threads or handlers began at the same place; which one of the other runs each is cannot be \
-                 told",
+                 reported",
             ));
         }
         next += 1;
@@ -220,19 +192,19 @@ fn streams(file: &TraceFile, path: &Path) -> Result<Vec<PartStream>, PartsError>
     Ok(order)
 }
 
-/// What is told of the chunks of a stream that have ended. None if something is missing in between.
+/// The rows of the chunks of a stream that have ended. None if something is missing in between.
 fn rows(file: &TraceFile, group: &[&RowsAt]) -> io::Result<Option<Vec<Row>>> {
     let mut all: Vec<Row> = Vec::new();
-    for told in group {
-        if told.first > all.len() as u64 {
+    for reported in group {
+        if reported.first > all.len() as u64 {
             return Ok(None);
         }
-        all.truncate(told.first as usize);
+        all.truncate(reported.first as usize);
         if all.contains(&Row::NONE) {
             return Ok(None);
         }
         let mut bytes = vec![0; ROWS as usize * size_of::<Row>()];
-        let read = file.read(&mut bytes, told.rows_at)?;
+        let read = file.read(&mut bytes, reported.rows_at)?;
         all.extend(bytes[..read].chunks_exact(size_of::<Row>()).map(row));
     }
     while all.last().is_some_and(|row| row.end == 0) {

@@ -1,8 +1,9 @@
-//! What is active where a chunk begins, by the context at its beginning: so a stream can be read from any chunk on.
+//! Where a replay can begin: at any chunk, with the activations that the context at its beginning tells; and
+//! at a fork, with those of the parent.
 //!
-//! The innermost function and the place in it are those of the call of the tracer that began the chunk. What is further
-//! out is in the token: its call sites are nodes. Where it has a boundary at which calls may be missing, or a call of
-//! which no node is known, nothing is known from there outwards.
+//! The innermost function and the place in it are those of the call of the tracer that began the chunk. The
+//! functions further out are in the token, whose call sites are nodes. Where the token has a boundary at
+//! which calls may be missing, or a call of which no node is known, nothing is known further out.
 
 use pcce_abi::trace::{
     AWAY, BEGIN_INTERRUPTED, CONTEXT_WORDS, ENTRY_LEN, KIND_SHIFT, Order, Special, TOKEN_LEN,
@@ -13,20 +14,18 @@ use super::{Active, MAX_DEPTH, OPEN, Ready, Replay, State, UNKNOWN};
 use crate::context::{Context, FrameKind, Piece};
 use crate::token::Token;
 use crate::trace::bits::Bits;
-use crate::trace::event::{Event, EventKind, Why};
+use crate::trace::event::{Event, EventKind, GapCause};
 use crate::trace::file::{ChunkAt, Stream};
 use crate::trace::programs::Contexts;
 use crate::trace::reader::{MAX_FORKS, Reader, forked};
 use crate::trace::tables::{NONE, Op, Tables};
 
-/// What is known at a chunk's beginning.
+/// The state at a chunk's beginning.
 #[derive(Debug)]
 pub(super) struct Begin {
-    /// What is active.
     pub(super) stack: Vec<Active>,
-    /// What comes first.
     pub(super) state: State,
-    /// How many activations had called a function that may return twice.
+    /// The number of calls so far that may return twice.
     pub(super) jumps: u64,
     /// Verify mode has counted the event that comes first.
     pub(super) counted: bool,
@@ -46,7 +45,7 @@ impl<'t> Reader<'t> {
         Replay::new(self, stream, self.start_of(stream, MAX_FORKS))
     }
 
-    /// What was active where a stream was forked, if it was.
+    /// The state of the parent where a stream was forked, if it was.
     fn start_of(&self, stream: &Stream, forks: u32) -> Option<Snapshot> {
         let begin = forked(stream)?;
         let parent = self.file.stream(stream.parent)?;
@@ -54,8 +53,8 @@ impl<'t> Reader<'t> {
         Replay::new(self, parent, start).snapshot_at(stream.parent_position, begin == BEGIN_INTERRUPTED)
     }
 
-    /// Reads a stream from a chunk on, which is not the first. `counted`: in verify mode, how many events there were up
-    /// to its beginning, and their hash.
+    /// Reads a stream from a chunk on, which is not the first. `counted`: in verify mode, how many events
+    /// there were up to its beginning, and their hash.
     pub(in crate::trace) fn replay_from(
         &self,
         stream: &'t Stream,
@@ -67,11 +66,11 @@ impl<'t> Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// What is active at the beginning of a chunk; None if it does not say so, or the dictionaries that would tell are
-    /// not there.
+    /// The state at the beginning of a chunk; None if the chunk does not tell, or the dictionaries that would
+    /// tell are not there.
     ///
     /// # Errors
-    /// Those of reading the trace.
+    /// Errors of reading the trace.
     pub(super) fn begin_at(&self, stream: &Stream, chunk: &ChunkAt) -> std::io::Result<Option<Begin>> {
         const FIRST: usize = 1 + CONTEXT_WORDS;
         let mut words = Vec::new();
@@ -87,7 +86,7 @@ impl Reader<'_> {
         if first >> KIND_SHIFT != Special::Context as u64 || len > 8 * token.len() {
             return None;
         }
-        let inner = self.inner(stream.process, chunk.loads, pc, (function, node))?;
+        let inner = self.inner(stream.process, chunk.loads, pc, function, node)?;
         let text: Vec<u8> = token.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
         let contexts = self.programs.contexts()?;
         let mut stack = contexts.stack(&self.programs.tables, &Token::parse(text).ok()?, stream.level)?;
@@ -99,8 +98,8 @@ impl Reader<'_> {
         Some(Begin { stack, state: inner.state, jumps, counted: inner.counted })
     }
 
-    /// The innermost function, by the place where it goes on, and what it has told.
-    fn inner(&self, process: u32, loads: u64, pc: u64, (function, node): (u64, u64)) -> Option<Inner> {
+    /// The innermost function, by the place where it goes on, and what it has reported.
+    fn inner(&self, process: u32, loads: u64, pc: u64, function: u64, node: u64) -> Option<Inner> {
         let tables = &self.programs.tables;
         if function != 0 {
             let function = self.function_at(process, function, loads)?;
@@ -128,7 +127,7 @@ impl Reader<'_> {
 }
 
 impl Contexts {
-    /// What is active outside of the innermost function of a token, the outermost first.
+    /// The activations outside of the innermost function of a token, the outermost first.
     fn stack(&self, tables: &Tables, token: &Token, level: u32) -> Option<Vec<Active>> {
         token.point.as_ref()?;
         let mut context = Context::default();
@@ -139,7 +138,7 @@ impl Contexts {
             _ => return None,
         }
         let mut nodes = Vec::new();
-        // What the stream begins with is known.
+        // Here the beginning of the stream is known.
         let mut outermost = OPEN;
         for piece in pieces {
             match *piece {
@@ -170,7 +169,8 @@ impl Contexts {
 fn enter(tables: &Tables, stack: &mut Vec<Active>, active: Active) {
     if let Some(&Active { node, .. }) = stack.last().filter(|caller| caller.node != NONE) {
         let call = &tables.nodes[node as usize];
-        // What was called by name may have left its activation to functions that are known, or not.
+        // A function that was called by name may have left its activation to functions that are known, or
+        // not.
         if call.op != Op::Call || call.checked && call.target != active.function {
             stack.push(Active { function: OPEN, node: NONE });
         }
@@ -195,9 +195,10 @@ impl<'t> Replay<'t> {
         self.certain.then_some(self.counted)
     }
 
-    /// Where nothing is known at a chunk's beginning, its context may tell. `first`: it is the first one that is read.
+    /// Where nothing is known at a chunk's beginning, its context may tell. `first`: it is the first one that
+    /// is read.
     pub(super) fn look_for_begin(&mut self, chunk: &ChunkAt, first: bool) {
-        if !matches!(self.state, State::Skip | State::Lose(Why::Missing, _)) {
+        if !matches!(self.state, State::Skip | State::Lose(GapCause::Missing, _)) {
             return;
         }
         match self.reader.begin_at(self.stream, chunk) {
@@ -239,8 +240,8 @@ impl<'t> Replay<'t> {
     }
 
     /// Nothing is known any more, or not yet.
-    pub(super) fn lose(&mut self, why: Why, value: u64) -> Event {
-        // What was counted up to a chunk's beginning may be known.
+    pub(super) fn lose(&mut self, why: GapCause, value: u64) -> Event {
+        // The count up to a chunk's beginning may be known.
         self.certain &= self.begin.is_some();
         self.jumps.lose();
         self.landings = Landings::default();
@@ -248,14 +249,15 @@ impl<'t> Replay<'t> {
         self.stack.push(Active { function: UNKNOWN, node: NONE });
         let event = Event { value, ..self.gap(why) };
         self.state = if self.begin.is_some() { State::Known(false) } else { State::Skip };
-        if why == Why::Middle {
+        if why == GapCause::Middle {
             self.stack.push(Active { function: OPEN, node: NONE });
             self.state = State::Open;
         }
         event
     }
 
-    /// What is active is known from here on. Whether that is so since the rest was not kept.
+    /// The activations are known from here on. `kept` is true if that is so since a ring has not kept the
+    /// events before.
     pub(super) fn known(&mut self, kept: bool) -> Event {
         let begin = self.begin.take().expect("it was found");
         self.cut_off |= kept;
@@ -268,9 +270,9 @@ impl<'t> Replay<'t> {
         Event { depth: 0, value: kept.into(), ..self.event(EventKind::Known, NONE, NONE) }
     }
 
-    /// What is active from this place on is told next, and then what comes. Nothing is told of code of which nothing is
-    /// known, not even who called it.
-    pub(super) fn told_next(&self, mut place: usize) -> State {
+    /// The next state reports the activations from this place on, and then continues. There is no event for
+    /// code of which nothing is known, not even who called it.
+    pub(super) fn next_to_report(&self, mut place: usize) -> State {
         let unknown = |place: usize| self.stack[place].function == OPEN && self.stack[place - 1].node == NONE;
         while place < self.stack.len() && unknown(place) {
             place += 1;
@@ -280,7 +282,7 @@ impl<'t> Replay<'t> {
 
     /// Tells of the activation at a place.
     pub(super) fn active(&mut self, place: usize) -> Event {
-        self.state = self.told_next(place + 1);
+        self.state = self.next_to_report(place + 1);
         let function = Some(self.stack[place].function).filter(|function| *function != OPEN);
         let node = self.stack[place - 1].node;
         let depth = place as u32 - 1;
@@ -294,15 +296,15 @@ impl<'t> Replay<'t> {
             self.state = State::Rest(node, bit + 1);
             self.want()?;
             if self.bit()? != (code >> bit & 1 == 1) {
-                self.state = State::Lose(Why::NoCode, 0);
+                self.state = State::Lose(GapCause::NoCode, 0);
                 return Err(None);
             }
         }
         Ok(())
     }
 
-    /// The activation that got a number before reading began: the only one of its function that was active then and is
-    /// so still.
+    /// The activation that got a number before reading began: the only one of its function that was active
+    /// then and is so still.
     pub(super) fn again_before(&self, number: u64, function: u32) -> Option<usize> {
         let active = self.stack.get(..self.jumps.given_before(number)?)?;
         let place = active.iter().rposition(|active| active.function == function)?;
@@ -317,19 +319,18 @@ pub(in crate::trace) struct Snapshot {
     pub(super) jumps: Jumps,
     pub(super) landings: Landings,
     pub(super) stacks: Stacks,
-    /// What comes next.
     pub(super) state: State,
-    /// Where a handler had interrupted the stream: the cache, in which the function may have been found that is entered
-    /// next.
+    /// Where a handler had interrupted the stream: the cache, in which the function may have been found that
+    /// is entered next.
     pub(super) cache: Option<(Vec<u32>, Order)>,
     /// Of verify mode: events and hash, if they are certain.
     pub(super) counted: Option<(u64, u64)>,
 }
 
 impl Replay<'_> {
-    /// The stack at a place. Nothing that comes behind the place is read: where its stack is not known, that of another
-    /// place is none. In a call of `fork`, the innermost code is unknown; where a handler has interrupted the stream
-    /// (`anywhere`), any may be.
+    /// The stack at a place. Nothing that comes behind the place is read: where its stack is not known, that
+    /// of another place is none. In a call of `fork`, the innermost code is unknown; where a handler has
+    /// interrupted the stream (`anywhere`), any may be.
     pub(in crate::trace) fn snapshot_at(mut self, position: u64, anywhere: bool) -> Option<Snapshot> {
         self.bits.stop_at(position);
         self.halts = anywhere;
@@ -357,9 +358,9 @@ impl Replay<'_> {
         }
     }
 
-    /// Where a handler has interrupted the stream, if what comes next needs no bits: it may have come. A thread waits
-    /// in a call of code that is not traced, so it is taken to be in the first that calls back, or in the last one at
-    /// all.
+    /// Where a handler has interrupted the stream, if what comes next needs no bits: it may have come. A
+    /// thread waits in a call of code that is not traced, so it is taken to be in the first that calls back,
+    /// or in the last one at all.
     fn perhaps_at(&mut self, choice: u32) -> Snapshot {
         /// A loop may have no end.
         const MOST: usize = 1000;
@@ -383,15 +384,15 @@ impl Replay<'_> {
         found
     }
 
-    /// What is active where the stream was forked is told where it begins.
+    /// Reports the activations at the fork where the stream begins.
     pub(super) fn inherits(&mut self) {
         if let Some((cache, order)) = self.inherited.take() {
             (self.cache, self.order) = (cache, order);
         }
-        self.state = self.told_next(1);
+        self.state = self.next_to_report(1);
     }
 
-    /// Whether reading ends here, in a function.
+    /// Returns whether reading ends here, in a function.
     #[inline]
     pub(super) fn halts_here(&mut self) -> bool {
         if !self.halts || self.bits.left > 0 {
@@ -401,8 +402,8 @@ impl Replay<'_> {
         self.bits.is_at_limit()
     }
 
-    /// Where a handler had interrupted the stream that was forked: what comes next may have come already, or what came
-    /// last has not.
+    /// Where a handler had interrupted the stream that was forked: what comes next may have come already, or
+    /// what came last has not.
     pub(super) fn perhaps(&mut self, choice: u32) -> Event {
         self.state = if choice == NONE { State::Open } else { State::Choose(choice) };
         self.certain = false;

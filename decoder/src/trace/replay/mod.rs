@@ -1,8 +1,8 @@
-//! Reconstruction: a stream's bits say, at each place of the program where several events can follow, which one did.
-//! The replay keeps what is active, and follows the tables (casper.txt §3 has the principle).
+//! Reconstruction: a stream's bits say, at each place of the program where several events can follow, which
+//! one did. The replay keeps what is active, and follows the tables (casper.txt §3 has the principle).
 //!
-//! Where it cannot know what is active, it says so ([`EventKind::Gap`]) and goes on at the next special word: that one
-//! names a function, and what this function does from there on is certain again. Nothing is guessed.
+//! Where it cannot know what is active, it says so ([`EventKind::Gap`]) and goes on at the next special word:
+//! that one names a function, and what this function does from there on is certain again. Nothing is guessed.
 
 mod begin;
 mod stacks;
@@ -17,12 +17,12 @@ use pcce_abi::trace::{
 use self::begin::{Begin, Snapshot};
 use self::stacks::{Jumps, Landings, Stacks};
 use super::bits::{Bits, Item};
-use super::event::{End, Event, EventKind, Why};
+use super::event::{End, Event, EventKind, GapCause};
 use super::file::{ChunkAt, Stream};
 use super::reader::Reader;
 use super::tables::{NONE, Op, Tables};
 
-/// An activation, or what is not known of the stack.
+/// An activation, or a part of the stack that is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
     /// The function; [`OPEN`] or [`UNKNOWN`].
@@ -33,15 +33,15 @@ pub struct Active {
 
 /// In place of a function: code of which nothing is known, but that it was called from what is outside of it.
 pub const OPEN: u32 = u32::MAX;
-/// In place of a function: what is active here and further out is not known.
+/// In place of a function: the activations here and further out are not known.
 pub const UNKNOWN: u32 = u32::MAX - 1;
 
 /// More activations are not kept: 64 MiB.
 pub(super) const MAX_DEPTH: usize = 1 << 23;
-/// So many events follow from one word at most.
+/// Bound on the events that follow from one word.
 const MAX_IDLE: u32 = 1 << 20;
 
-/// What the replay does next.
+/// The next step of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Follows a choice of the innermost activation.
@@ -56,45 +56,43 @@ pub(super) enum State {
     Jumped(u64),
     /// A handler has jumped away from here.
     Interrupted,
-    /// The thread is on another stack, of which nothing was told yet.
+    /// The thread is on another stack, of which nothing was reported yet.
     Elsewhere,
     /// Nothing is known up to the next special word.
     Skip,
-    /// What is to be told first; then nothing is known.
-    Lose(Why, u64),
-    /// What is active is known from here on: [`Replay::begin`]. Whether that is so since the rest was not kept.
+    /// Reports a gap; behind it nothing is known.
+    Lose(GapCause, u64),
+    /// The activations are known from here on: [`Replay::begin`]. True if that is so since a ring has not
+    /// kept the events before.
     Known(bool),
-    /// The activation at this place is told; then the others, and what [`Replay::then`] says.
+    /// Reports the activation at this place, then the others; then comes [`Replay::then`].
     Active(usize),
     /// This node comes, of whose code so many bits are to come.
     Rest(u32, u32),
-    /// That nobody knows what came before the stream was forked is told; then this choice comes, or what unknown code
-    /// does ([`NONE`]).
+    /// Reports that the events before the fork are not certain; then comes this choice, or unknown code
+    /// ([`NONE`]).
     Perhaps(u32),
-    /// A special word stands where none can be: it is dealt with next.
+    /// A special word stands where none can be. It is handled next.
     Unexpected,
     Done,
 }
 
-/// What comes next where no bits are left.
+/// The next item where no bits are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ready {
     /// There are bits now.
     Bits,
-    /// A special word.
     Special,
-    /// The stream's end.
     End(bool),
     /// Nothing is known any more.
     Changed,
 }
 
-/// What a chunk of verify mode says, and what was found.
+/// Result of comparing the counts of verify mode with the events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     /// Chunks that were compared.
     pub chunks: u64,
-    /// Events in these.
     pub events: u64,
     /// Chunks that do not match.
     pub mismatches: u64,
@@ -114,7 +112,6 @@ impl Verified {
     }
 }
 
-/// Reads a stream.
 #[derive(Debug)]
 pub struct Replay<'t> {
     reader: &'t Reader<'t>,
@@ -126,25 +123,24 @@ pub struct Replay<'t> {
     landings: Landings,
     stacks: Stacks,
     state: State,
-    /// Functions of the cache.
     cache: Vec<u32>,
     order: Order,
-    /// What came in front of the last node in its activation, or [`NONE`].
+    /// The node in front of the last one in its activation, or [`NONE`].
     before: u32,
     /// Events in a row that needed no word.
     idle: u32,
     events: u64,
-    /// How often nothing was known any more.
+    /// The number of gaps.
     gaps: u64,
     /// A ring has not kept what came before.
     cut_off: bool,
-    /// Of verify mode: whether there is something to compare, how many events and which hash the stream has here, and
-    /// whether that is certain.
+    /// Verify mode: whether there is something to compare, the number of events and the hash of the stream
+    /// here, and whether that is certain.
     verify: bool,
     counted: u64,
     hash: u64,
     certain: bool,
-    /// How many events there were where it was compared last.
+    /// The number of events at the last comparison.
     begun: u64,
     verified: Verified,
     /// Chunks that say how many events there were when they were closed, which have not come yet.
@@ -153,13 +149,12 @@ pub struct Replay<'t> {
     last: Option<ChunkAt>,
     /// It began with the stack of another stream.
     forked: bool,
-    /// Nothing is told behind the place where reading stops, though it may have come before.
+    /// True if no event is reported that may come behind the place where reading stops.
     halts: bool,
-    /// A chunk has begun.
     started: bool,
-    /// What is active where the chunk begins, before it is told.
+    /// The state at the chunk's beginning, before it is reported.
     begin: Option<Box<Begin>>,
-    /// What comes behind what is active.
+    /// The step behind the report of the activations.
     then: State,
     /// The cache that it begins with.
     inherited: Option<(Vec<u32>, Order)>,
@@ -175,11 +170,11 @@ impl Iterator for Replay<'_> {
     fn next(&mut self) -> Option<Event> {
         loop {
             let state = self.state;
-            let told = match state {
+            let reported = match state {
                 State::Choose(_) | State::Check(_) if self.halts_here() => return None,
                 State::Choose(choice) => match self.choose(choice) {
                     Ok(node) => return Some(self.node(node)),
-                    Err(told) => told,
+                    Err(reported) => reported,
                 },
                 State::Open if self.bits.is_at_limit() => return None,
                 State::Open => self.open(),
@@ -194,14 +189,14 @@ impl Iterator for Replay<'_> {
                 State::Active(place) => Some(self.active(place)),
                 State::Rest(node, bits) => match self.rest(node, bits) {
                     Ok(()) => return Some(self.node(node)),
-                    Err(told) => told,
+                    Err(reported) => reported,
                 },
                 State::Perhaps(choice) => Some(self.perhaps(choice)),
                 State::Unexpected => self.special(true),
                 State::Done => return None,
             };
-            if told.is_some() {
-                return told;
+            if reported.is_some() {
+                return reported;
             }
         }
     }
@@ -257,26 +252,26 @@ impl<'t> Replay<'t> {
         }
     }
 
-    /// What is active, the outermost first.
+    /// The activations, the outermost first.
     #[must_use]
     pub fn stack(&self) -> &[Active] {
         &self.stack
     }
 
-    /// How many events there were: those that verify mode counts.
+    /// The number of events so far, of the kinds that verify mode counts.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// How many bits were read, and how many words that are no bits.
+    /// The numbers of bits, and of words that are no bits, that were read.
     #[must_use]
     pub fn read(&self) -> (u64, u64) {
         self.bits.read()
     }
 
-    /// About when the event was, by `CLOCK_MONOTONIC` in nanoseconds: the clock is in the trace where chunks begin and
-    /// end, and between them it is taken to go on evenly.
+    /// The approximate time of the event, by `CLOCK_MONOTONIC` in nanoseconds: the clock is in the trace
+    /// where chunks begin and end, and between them it is taken to go on evenly.
     #[must_use]
     pub fn time(&self) -> u64 {
         self.bits.time()
@@ -287,13 +282,13 @@ impl<'t> Replay<'t> {
         self.bits.position()
     }
 
-    /// What verify mode has compared so far.
+    /// The comparisons of verify mode so far.
     #[must_use]
     pub fn verified(&self) -> Verified {
         self.verified
     }
 
-    /// How many gaps were met. What a ring has not kept is one.
+    /// The number of gaps. The part that a ring has not kept is one.
     ///
     /// # Errors
     /// The error with which reading the file has ended, if it has.
@@ -301,12 +296,11 @@ impl<'t> Replay<'t> {
         self.bits.error.take().map_or(Ok(self.gaps), Err)
     }
 
-    /// How many of the gaps are what a ring has not kept: one, or none.
+    /// The number of gaps that are a part which a ring has not kept: one, or none.
     pub(super) fn cut_off(&self) -> u64 {
         self.cut_off.into()
     }
 
-    /// A node comes.
     #[inline]
     fn node(&mut self, number: u32) -> Event {
         let node = &self.tables.nodes[number as usize];
@@ -342,8 +336,8 @@ impl<'t> Replay<'t> {
                 self.stack.push(Active { function: OPEN, node: NONE });
                 self.state = State::Open;
             }
-            Op::Twice => {
-                (event.kind, event.function) = (EventKind::Twice, NONE);
+            Op::ReturnsTwice => {
+                (event.kind, event.function) = (EventKind::ReturnsTwice, NONE);
                 self.jumps.give(last, number);
                 self.state = State::Choose(node.next);
             }
@@ -379,11 +373,10 @@ impl<'t> Replay<'t> {
         event
     }
 
-    /// A function is entered.
     #[inline]
     fn push(&mut self, function: u32) {
         if self.stack.len() >= MAX_DEPTH {
-            self.state = State::Lose(Why::TooDeep, 0);
+            self.state = State::Lose(GapCause::TooDeep, 0);
             return;
         }
         self.stack.push(Active { function, node: NONE });
@@ -399,7 +392,7 @@ impl<'t> Replay<'t> {
         let Active { function, node } = self.stack[last];
         self.state = match function {
             OPEN => State::Open,
-            UNKNOWN => State::Lose(Why::Outside, 0),
+            UNKNOWN => State::Lose(GapCause::Outside, 0),
             _ => {
                 let node = &self.tables.nodes[node as usize];
                 if node.checked { State::Check(node.next) } else { State::Choose(node.next) }
@@ -411,7 +404,7 @@ impl<'t> Replay<'t> {
         Event { kind, depth: self.stack.len() as u32 - 1, function, node, value: 0 }
     }
 
-    fn gap(&mut self, why: Why) -> Event {
+    fn gap(&mut self, why: GapCause) -> Event {
         self.gaps += 1;
         self.event(EventKind::Gap(why), NONE, NONE)
     }
@@ -423,7 +416,6 @@ impl<'t> Replay<'t> {
         self.idle = 0;
     }
 
-    /// In open code.
     #[inline]
     fn open(&mut self) -> Option<Event> {
         if self.bits.left == 0 {
@@ -448,16 +440,16 @@ impl<'t> Replay<'t> {
                 for _ in 0..CACHED_BITS - EXPECTED_BITS {
                     match self.bit() {
                         Ok(bit) => place = place << 1 | u8::from(bit),
-                        Err(told) => return told,
+                        Err(reported) => return reported,
                     }
                 }
             }
-            Err(told) => return told,
+            Err(reported) => return reported,
         }
         self.order.enter(place);
         match self.cache[place as usize] {
             NONE => {
-                self.state = State::Lose(Why::NotCached, 0);
+                self.state = State::Lose(GapCause::NotCached, 0);
                 None
             }
             function => Some(self.enter(function)),
@@ -472,13 +464,13 @@ impl<'t> Replay<'t> {
 
     fn open_returned(&mut self) -> Option<Event> {
         let Some(&Active { function, node }) = self.stack.iter().rev().nth(1) else {
-            self.state = State::Lose(Why::NotReached, 0);
+            self.state = State::Lose(GapCause::NotReached, 0);
             return None;
         };
         self.stack.pop();
         self.landings.cut(self.stack.len());
         if function == UNKNOWN {
-            self.state = State::Lose(Why::Outside, 0);
+            self.state = State::Lose(GapCause::Outside, 0);
             return None;
         }
         self.state = State::Choose(self.tables.nodes[node as usize].next);
@@ -499,13 +491,13 @@ impl<'t> Replay<'t> {
             }
         }
         // Unknown code has caught it: nobody knows how far out.
-        self.state = State::Lose(Why::Unexpected, 0);
+        self.state = State::Lose(GapCause::Unexpected, 0);
         None
     }
 }
 
 impl Replay<'_> {
-    /// The node of a choice that comes; or what is to be told instead, if anything.
+    /// The node of a choice that comes; or the event that comes instead, if there is one.
     #[inline]
     fn choose(&mut self, number: u32) -> Result<u32, Option<Event>> {
         let choice = self.tables.choices[number as usize];
@@ -531,7 +523,7 @@ impl Replay<'_> {
             }
             self.idle += 1;
             if self.idle > MAX_IDLE {
-                self.state = State::Lose(Why::Endless, 0);
+                self.state = State::Lose(GapCause::Endless, 0);
                 return Err(None);
             }
             return Ok(choice.start);
@@ -546,7 +538,7 @@ impl Replay<'_> {
         self.choose_slowly(number)
     }
 
-    /// The same where the code is long, or its bits are in two words.
+    /// As `choose`, where the code is long, or its bits are in two words.
     fn choose_slowly(&mut self, number: u32) -> Result<u32, Option<Event>> {
         self.want()?;
         let choice = self.tables.choices[number as usize];
@@ -566,19 +558,19 @@ impl Replay<'_> {
                 _ => {}
             }
         }
-        self.state = State::Lose(Why::NoCode, 0);
+        self.state = State::Lose(GapCause::NoCode, 0);
         Err(None)
     }
 
     /// Behind a checked call that has returned.
     fn check(&mut self, choice: u32) -> Option<Event> {
-        if let Err(told) = self.want() {
-            return told;
+        if let Err(reported) = self.want() {
+            return reported;
         }
         self.state = match self.bit() {
             Ok(false) => State::Choose(choice),
-            Ok(true) => State::Lose(Why::NoCode, 0),
-            Err(told) => return told,
+            Ok(true) => State::Lose(GapCause::NoCode, 0),
+            Err(reported) => return reported,
         };
         None
     }
@@ -589,7 +581,7 @@ impl Replay<'_> {
             match self.ready() {
                 Ready::Bits => {}
                 Ready::Special => {
-                    self.state = State::Lose(Why::NoCode, 0);
+                    self.state = State::Lose(GapCause::NoCode, 0);
                     return Err(None);
                 }
                 Ready::End(ended) => return Err(Some(self.stop(ended))),
@@ -629,13 +621,13 @@ impl Replay<'_> {
             _ => {
                 self.state = State::Unexpected;
                 self.certain = false;
-                Some(self.gap(Why::Unexpected))
+                Some(self.gap(GapCause::Unexpected))
             }
         }
     }
 
-    /// The stream was interrupted by a handler that was left by a jump, or by the thread's cancellation. What needs no
-    /// word may have happened before.
+    /// The stream was interrupted by a handler that was left by a jump, or by the thread's cancellation. What
+    /// needs no word may have happened before.
     fn interrupted_for_good(&mut self) -> Option<Event> {
         let before = std::mem::replace(&mut self.state, State::Interrupted);
         self.may_have_gone_on(before)
@@ -644,7 +636,7 @@ impl Replay<'_> {
     /// The thread was ended in the middle.
     fn unwound(&mut self) -> Option<Event> {
         let before = std::mem::replace(&mut self.state, State::Open);
-        let told = match self.may_have_gone_on(before) {
+        let reported = match self.may_have_gone_on(before) {
             Some(event) => Some(event),
             // Between calls of unknown code it says nothing.
             None if before == State::Open && self.stack.len() == 1 => None,
@@ -653,11 +645,11 @@ impl Replay<'_> {
         self.stack.clear();
         self.stack.push(Active { function: OPEN, node: NONE });
         self.cut(0);
-        told
+        reported
     }
 
-    /// A cleanup of a thread that ends is next: a call of `setjmp` returns again, to which nobody has jumped, in a
-    /// function of C that registers such calls. Which one of several it is, is not asked.
+    /// A cleanup of a thread that ends is next: a call of `setjmp` returns again, to which nobody has jumped,
+    /// in a function of C that registers such calls. Which one of several it is, is not asked.
     fn is_cleanup(&mut self) -> bool {
         let Item::Special(Special::Again, _, [function, _]) = self.bits.peek() else { return false };
         let function = self.reader.function_at(self.stream.process, function, self.bits.loads());
@@ -679,7 +671,7 @@ impl Replay<'_> {
         Some(self.event(EventKind::Interrupted, NONE, NONE))
     }
 
-    /// Whether there is one node that can come, which says nothing.
+    /// Returns whether there is one node that can come, which says nothing.
     fn needs_no_bits(&self, choice: u32) -> bool {
         let choice = self.tables.choices[choice as usize];
         choice.width == 0 && choice.start != NONE
@@ -693,7 +685,7 @@ impl Replay<'_> {
             Ready::Special if !matches!(self.bits.peek(), Item::Special(Special::Entered, ..)) => {
                 return self.special(false);
             }
-            Ready::Special | Ready::Bits => self.state = State::Lose(Why::Jumped, 0),
+            Ready::Special | Ready::Bits => self.state = State::Lose(GapCause::Jumped, 0),
         }
         None
     }
@@ -706,7 +698,7 @@ impl Replay<'_> {
             Ready::Changed => None,
             Ready::Special => self.interrupted(),
             Ready::Bits => {
-                self.state = State::Lose(Why::NotReached, 0);
+                self.state = State::Lose(GapCause::NotReached, 0);
                 None
             }
         }
@@ -714,7 +706,7 @@ impl Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// What comes where no bits are left, behind the bounds of chunks.
+    /// The next item where no bits are left, behind the bounds of chunks.
     fn ready(&mut self) -> Ready {
         loop {
             let item = self.bits.peek();
@@ -724,11 +716,11 @@ impl Replay<'_> {
                 Item::End(ended) => return Ready::End(ended),
                 Item::ChunkEnd(chunk) => self.chunk_ends(chunk),
                 Item::Begin(chunk, follows) => self.chunk_begins(&chunk, follows),
-                Item::Damaged => self.lose_at(Why::BadWord),
+                Item::Damaged => self.lose_at(GapCause::BadWord),
                 Item::BadChunk => {
-                    // What was counted up to this chunk's beginning says nothing of the next one.
+                    // The count up to this chunk's beginning says nothing of the next one.
                     self.counted_before = None;
-                    self.lose_at(Why::BadChunk);
+                    self.lose_at(GapCause::BadChunk);
                 }
             }
             self.bits.take();
@@ -738,8 +730,8 @@ impl Replay<'_> {
         }
     }
 
-    /// Something is missing here; there is nothing to tell if nothing is known anyway.
-    fn lose_at(&mut self, why: Why) {
+    /// Something is missing here. That is no further gap where nothing is known already.
+    fn lose_at(&mut self, why: GapCause) {
         if self.state != State::Skip {
             self.state = State::Lose(why, 0);
         }
@@ -747,7 +739,7 @@ impl Replay<'_> {
         self.forget();
     }
 
-    /// What is expected cannot be compared.
+    /// Drops the expected counts: they cannot be compared.
     fn forget(&mut self) {
         self.verified.uncertain += self.expected.len() as u64;
         self.expected.clear();
@@ -759,11 +751,11 @@ impl Replay<'_> {
         self.last = None;
         let first = !std::mem::replace(&mut self.started, true);
         if chunk.begin == BEGIN_MIDDLE {
-            self.state = State::Lose(Why::Middle, 0);
+            self.state = State::Lose(GapCause::Middle, 0);
         } else if [BEGIN_FORKED, BEGIN_INTERRUPTED].contains(&chunk.begin) && chunk.sequence == 0 {
-            if self.forked { self.inherits() } else { self.lose_at(Why::Parent) }
+            if self.forked { self.inherits() } else { self.lose_at(GapCause::Parent) }
         } else if !follows {
-            self.lose_at(Why::Missing);
+            self.lose_at(GapCause::Missing);
         }
         self.look_for_begin(chunk, first);
         let unknown = matches!(self.state, State::Lose(..) | State::Skip | State::Known(_));
@@ -779,7 +771,7 @@ impl Replay<'_> {
     }
 
     fn chunk_ends(&mut self, chunk: ChunkAt) {
-        // What the stream ends with comes behind its last word.
+        // Events at the end of the stream may come behind its last word.
         self.last = Some(chunk).filter(|chunk| chunk.end == ENDED);
     }
 
@@ -825,7 +817,6 @@ impl Replay<'_> {
         self.verified.first.get_or_insert((chunk.sequence, chunk.events, self.counted));
     }
 
-    /// Nothing more comes.
     fn stop(&mut self, ended: bool) -> Event {
         if ended && let Some(chunk) = self.last.take() {
             self.compare_last(chunk);
@@ -839,7 +830,7 @@ impl Replay<'_> {
     /// Deals with a special word. `unexpected`: it stands where there is no open code.
     fn special(&mut self, unexpected: bool) -> Option<Event> {
         let Item::Special(special, payload, words) = self.bits.peek() else {
-            self.state = State::Lose(Why::BadWord, 0);
+            self.state = State::Lose(GapCause::BadWord, 0);
             return None;
         };
         self.idle = 0;
@@ -872,16 +863,19 @@ impl Replay<'_> {
             }
             Special::Gap => {
                 self.bits.skip_chunk();
-                let why =
-                    [(Gap::Stopped, Why::Stopped), (Gap::Switched, Why::Switched), (Gap::Full, Why::Full)];
+                let why = [
+                    (Gap::Stopped, GapCause::Stopped),
+                    (Gap::Switched, GapCause::Switched),
+                    (Gap::Full, GapCause::Full),
+                ];
                 let why = why.into_iter().find(|(gap, _)| *gap as u64 == payload);
-                self.state = State::Lose(why.map_or(Why::BadWord, |(_, why)| why), 0);
+                self.state = State::Lose(why.map_or(GapCause::BadWord, |(_, why)| why), 0);
                 None
             }
             Special::Handler if self.stream.level > 0 => Some(self.handler(EventKind::Handler, payload)),
             Special::HandlerEnd if self.stream.level > 0 => Some(self.handler(EventKind::HandlerEnd, 0)),
             _ => {
-                self.state = State::Lose(Why::BadWord, 0);
+                self.state = State::Lose(GapCause::BadWord, 0);
                 None
             }
         }
@@ -900,7 +894,7 @@ impl Replay<'_> {
         let function = self.reader.function_at(self.stream.process, address, self.bits.loads());
         self.cache[cache_index(address as usize)] = function.unwrap_or(NONE);
         let Some(function) = function else {
-            self.state = State::Lose(Why::NoTables, address);
+            self.state = State::Lose(GapCause::NoTables, address);
             return None;
         };
         if self.state == State::Elsewhere {
@@ -909,7 +903,8 @@ impl Replay<'_> {
             self.jumps.lose();
             self.stack.clear();
             self.stack.push(Active { function: UNKNOWN, node: NONE });
-            // A call that calls nothing back by the tables has done it: what it writes when it returns is not known.
+            // A call that calls nothing back by the tables has done it: what it writes when it returns is not
+            // known.
             if !unexpected {
                 self.stack.push(Active { function: OPEN, node: NONE });
             }
@@ -922,14 +917,14 @@ impl Replay<'_> {
         let loads = self.bits.loads();
         let Some(function) = self.reader.function_at(self.stream.process, words[0], loads) else {
             self.bits.take();
-            self.state = State::Lose(Why::NoTables, words[0]);
+            self.state = State::Lose(GapCause::NoTables, words[0]);
             return None;
         };
-        let op = if kind == EventKind::Landed { Op::Landing } else { Op::Twice };
+        let op = if kind == EventKind::Landed { Op::Landing } else { Op::ReturnsTwice };
         let node = self.tables.node_of(function, number);
         let Some(node) = node.filter(|node| self.tables.nodes[*node as usize].op == op) else {
             self.bits.take();
-            self.state = State::Lose(Why::BadWord, 0);
+            self.state = State::Lose(GapCause::BadWord, 0);
             return None;
         };
         let mut place = match kind {
@@ -956,15 +951,15 @@ impl Replay<'_> {
                 self.stack.truncate(place + 1);
                 self.stack[place].node = node;
             }
-            // It may be active where nothing is known. Elsewhere this is an error, and told before the word is looked
-            // at again.
+            // It may be active where nothing is known. Elsewhere this is an error, and reported before the
+            // word is looked at again.
             None if self.stack[0].function == UNKNOWN => {
                 self.jumps.lose();
                 self.stack.truncate(1);
                 self.stack.push(Active { function, node });
             }
             None => {
-                self.state = State::Lose(Why::NotActive, 0);
+                self.state = State::Lose(GapCause::NotActive, 0);
                 return None;
             }
         }
@@ -975,8 +970,9 @@ impl Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// The call of which the last event tells that it has returned, or will return next: that which came before it in
-    /// its activation. With the depth of what comes behind it. [`Tables::lines`](super::Tables::lines) has its lines.
+    /// The call of which the last event tells that it has returned, or will return next: that which came
+    /// before it in its activation. With the depth of what comes behind it.
+    /// [`Tables::lines`](super::Tables::lines) has its lines.
     pub(in crate::trace) fn passed(&self, event: &Event) -> Option<(u32, u32)> {
         let (node, depth) = match event.kind {
             // Nothing is active in what came last.
@@ -991,7 +987,7 @@ impl Replay<'_> {
             && match self.tables.nodes[node as usize].op {
                 Op::Call | Op::Open => true,
                 // The end does not tell.
-                Op::Closed | Op::Twice => event.kind.is_counted(),
+                Op::Closed | Op::ReturnsTwice => event.kind.is_counted(),
                 _ => false,
             };
         has_returned.then_some((node, depth))

@@ -1,5 +1,5 @@
-//! The stacks of a thread: those that it has left for others and may come back to, and the places on each to which
-//! `setjmp` and `longjmp` come back.
+//! The stacks of a thread: those that it has left for others and may come back to, and the places on each to
+//! which `setjmp` and `longjmp` come back.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,19 @@ use pcce_abi::trace::{Gap, Special};
 
 use super::{Active, MAX_DEPTH, OPEN, Ready, Replay, State, UNKNOWN};
 use crate::trace::bits::Item;
-use crate::trace::event::{Event, EventKind, Why};
+use crate::trace::event::{Event, EventKind, GapCause};
 use crate::trace::tables::{NONE, Op};
 
-/// The numbers of active functions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jumps {
-    /// How many numbers were given.
+    /// The count of numbers that were given.
     count: u64,
-    /// Some were missed, so that none is known any more.
+    /// True if calls were missed, so that no number is known any more.
     missed: bool,
     /// Number, place of the activation in the stack, node; ascending in the first two.
     given: Vec<(u64, usize, u32)>,
-    /// So many numbers were given before reading began, to activations of which this many may be active still, the
-    /// outermost ones.
+    /// The count of numbers that were given before reading began, and the number of activations that may have
+    /// them and are still active: the outermost ones.
     before: (u64, usize),
 }
 
@@ -67,12 +66,12 @@ impl Jumps {
         Self { count: now.count, ..self }
     }
 
-    /// Of which activations the number may be that was given before reading began: so many of the outermost ones.
+    /// Of which activations the number may be that was given before reading began: so many of the outermost
+    /// ones.
     pub(super) fn given_before(&self, number: u64) -> Option<usize> {
         (!self.missed && number <= self.before.0).then_some(self.before.1)
     }
 
-    /// Calls were missed.
     pub(super) fn lose(&mut self) {
         self.missed = true;
         self.given.clear();
@@ -88,7 +87,7 @@ impl Jumps {
 /// More places are not kept.
 const MOST_LANDINGS: usize = 1 << 16;
 
-/// What was active at calls of `setjmp`, in their order.
+/// The states at calls of `setjmp`, in their order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Landings(Vec<Landing>);
 
@@ -96,7 +95,7 @@ pub(super) struct Landings(Vec<Landing>);
 struct Landing {
     /// The payload of [`Special::Kept`].
     place: u64,
-    /// How many activations there were.
+    /// The number of activations there.
     depth: usize,
     state: State,
 }
@@ -112,7 +111,8 @@ impl Landings {
         self.0.push(Landing { place, depth, state });
     }
 
-    /// Only so many activations stay. Who has left another stack by a jump is not found there again.
+    /// Keeps the places of the outermost `depth` activations. A thread that has left another stack by a jump
+    /// does not come back to a place there.
     #[inline]
     pub(super) fn cut(&mut self, depth: usize) {
         while self.0.last().is_some_and(|last| last.depth > depth) {
@@ -120,7 +120,7 @@ impl Landings {
         }
     }
 
-    /// What is active at a place.
+    /// The state at a place.
     fn find(&self, place: u64) -> Option<Landing> {
         self.0.iter().rev().copied().find(|landing| landing.place == place)
     }
@@ -153,7 +153,7 @@ impl Replay<'_> {
                 self.stack.truncate(landing.depth);
                 self.state = landing.state;
             }
-            None => self.state = State::Lose(Why::Jumped, 0),
+            None => self.state = State::Lose(GapCause::Jumped, 0),
         }
         None
     }
@@ -162,11 +162,10 @@ impl Replay<'_> {
 /// More stacks are not kept.
 const MOST_STACKS: usize = 1 << 16;
 
-/// By their numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stacks {
     left: BTreeMap<u64, Left>,
-    /// So many activations are on them.
+    /// The number of activations on them.
     activations: usize,
 }
 
@@ -196,7 +195,7 @@ impl Stacks {
         Some(left)
     }
 
-    /// The one on which a call that may return again has got this number.
+    /// The stack on which a call that may return again has got this number.
     fn with_jump(&self, number: u64) -> Option<u64> {
         let mut stacks = self.left.iter();
         stacks.find(|(_, left)| left.jumps.find(number).is_some()).map(|(&stack, _)| stack)
@@ -205,22 +204,22 @@ impl Stacks {
 
 impl Replay<'_> {
     /// The node of a special word; None where the word says that nobody knows it.
-    fn told_node(&self, number: u64, function: u64) -> Result<Option<u32>, State> {
+    fn node_of_word(&self, number: u64, function: u64) -> Result<Option<u32>, State> {
         if function == 0 {
             return Ok(None);
         }
         let loads = self.bits.loads();
         let Some(of) = self.reader.function_at(self.stream.process, function, loads) else {
-            return Err(State::Lose(Why::NoTables, function));
+            return Err(State::Lose(GapCause::NoTables, function));
         };
         let node = self.tables.node_of(of, number).filter(|node| {
             let op = self.tables.nodes[*node as usize].op;
             op == Op::Open || op == Op::Closed
         });
-        node.map(Some).ok_or(State::Lose(Why::BadWord, 0))
+        node.map(Some).ok_or(State::Lose(GapCause::BadWord, 0))
     }
 
-    /// How many activations there are, if the innermost one is in this call.
+    /// The number of activations, if the innermost one is in this call.
     fn depth_in(&self, node: u32) -> Option<usize> {
         let inner = self.stack.iter().rposition(|active| active.function != OPEN)?;
         (self.stack[inner].node == node && self.stack.len() - inner <= 2).then_some(inner + 1)
@@ -232,7 +231,7 @@ impl Replay<'_> {
         // One in which unknown code is active is dealt with there.
         let last = last.filter(|last| self.tables.nodes[*last as usize].op == Op::Closed);
         match self.bits.peek() {
-            Item::Special(Special::Left, number, words) => match self.told_node(number, words[0]) {
+            Item::Special(Special::Left, number, words) => match self.node_of_word(number, words[0]) {
                 Ok(Some(node)) => last == Some(node),
                 // In a function that is left out, which unknown code is; or nobody knows where.
                 Ok(None) => words[1] == 0,
@@ -248,9 +247,8 @@ impl Replay<'_> {
         }
     }
 
-    /// The thread leaves its stack.
     pub(super) fn leaves(&mut self, number: u64, words: [u64; 2]) -> Option<Event> {
-        let node = match self.told_node(number, words[0]) {
+        let node = match self.node_of_word(number, words[0]) {
             Ok(node) => node,
             Err(state) => {
                 self.state = state;
@@ -269,7 +267,8 @@ impl Replay<'_> {
             None => (self.state == State::Open).then_some(self.stack.len()),
         };
         let Some(depth) = depth else {
-            self.state = State::Lose(if node.is_some() { Why::Unexpected } else { Why::Switched }, 0);
+            self.state =
+                State::Lose(if node.is_some() { GapCause::Unexpected } else { GapCause::Switched }, 0);
             return None;
         };
         self.cut(depth);
@@ -283,7 +282,7 @@ impl Replay<'_> {
         Some(self.event(EventKind::Switched, NONE, NONE))
     }
 
-    /// It is on another stack, of which nothing was told yet.
+    /// It is on another stack, of which nothing was reported yet.
     pub(super) fn elsewhere(&mut self) -> Option<Event> {
         if self.bits.left == 0 {
             match self.ready() {
@@ -294,20 +293,20 @@ impl Replay<'_> {
             }
         }
         // Code that was there already.
-        self.state = State::Lose(Why::Switched, 0);
+        self.state = State::Lose(GapCause::Switched, 0);
         None
     }
 
     /// It comes back to a stack.
     pub(super) fn comes_back(&mut self, number: u64, words: [u64; 2]) -> Option<Event> {
-        let node = match self.told_node(number, words[0]) {
+        let node = match self.node_of_word(number, words[0]) {
             Ok(node) => node,
             Err(state) => {
                 self.state = state;
                 return None;
             }
         };
-        // What tells nothing may have come.
+        // Events without bits may have come.
         self.certain &= matches!(self.state, State::Open | State::Elsewhere);
         let function = node.map(|node| self.tables.function_of(node));
         let left = self.stacks.take(words[1]).filter(|left| {
@@ -324,7 +323,7 @@ impl Replay<'_> {
                 self.landings = Landings::default();
                 self.stack = vec![Active { function: UNKNOWN, node: NONE }];
                 self.stack.extend(function.map(|function| Active { function, node: NONE }));
-                Event { depth: 0, ..self.gap(Why::Back) }
+                Event { depth: 0, ..self.gap(GapCause::Back) }
             }
         };
         self.then = match node {
@@ -342,7 +341,7 @@ impl Replay<'_> {
             None if self.stack.last().is_some_and(|last| last.function == OPEN) => State::Open,
             None => State::Skip,
         };
-        self.state = self.told_next(1);
+        self.state = self.next_to_report(1);
         Some(event)
     }
 

@@ -1,5 +1,5 @@
-//! The comparisons of verify mode: whether what is read is what happened, from each stream's beginning, and from the
-//! beginning of each chunk.
+//! The comparisons of verify mode: whether what is read is what happened, from each stream's beginning, and
+//! from the beginning of each chunk.
 
 use std::io;
 
@@ -9,26 +9,24 @@ use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
 use crate::trace::replay::{Active, Replay, UNKNOWN, Verified};
 
-/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Streams that were read from their beginning.
     pub streams: Verified,
-    /// Chunks that were read from their beginning, with what is active by their own context. Uncertain: of these, what
-    /// comes last is not known.
+    /// Chunks that were read from their beginning, with what is active by their own context. Uncertain: of
+    /// these, what comes last is not known.
     pub chunks: Verified,
     /// Chunks behind others that do not say what is active; nor do the dictionaries that were found.
     pub without_context: u64,
     /// Chunks of which only the innermost calls are known.
     pub partly: u64,
-    /// Gaps in the streams.
     pub gaps: u64,
 }
 
 /// Compares what chunks of verify mode say with what is read.
 ///
 /// # Errors
-/// Those of reading the trace.
+/// Errors of reading the trace.
 pub fn check<'t>(
     reader: &'t Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -61,7 +59,8 @@ fn chunk<'t>(
     }
     let mut replay = reader.replay_from(stream, number, Some((before.events, before.hash)));
     let mut begun = false;
-    // What cannot be compared is known where the next chunk begins: there is no need to read on.
+    // At the latest where the next chunk begins, it is known that a chunk cannot be compared. There is no
+    // need to read on.
     let compared = |verified: Verified| verified.chunks + verified.uncertain > 0;
     while !compared(replay.verified()) && replay.next().is_some() {
         begun |= replay.counted().is_some();
@@ -75,8 +74,8 @@ fn chunk<'t>(
     let uncertain = verified.chunks == 0;
     verified.uncertain = uncertain.into();
     checked.partly += u64::from(uncertain || replay.stack()[0].function == UNKNOWN);
-    // What was active outside of all that has ended in the chunk.
-    // Where nothing was counted in it, that is at more places than one.
+    // Compares the activations that were outside of all calls which have ended in the chunk. Where nothing
+    // was counted in the chunk, that is so at more places than one.
     if replay.counted() == Some(chunk.events)
         && before.events != chunk.events
         && (chunk.end != ENDED || number + 1 == stream.chunks.len())
@@ -95,7 +94,7 @@ fn chunk<'t>(
     Ok(())
 }
 
-/// Whether what is known of a stack is the end of another one.
+/// Returns whether what is known of a stack is the end of another one.
 fn is_end_of(known: &[Active], whole: &[Active]) -> bool {
     match known {
         [Active { function: UNKNOWN, .. }, known @ ..] => whole.ends_with(known),

@@ -13,7 +13,7 @@ pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<F
     match event.kind {
         // The activation is gone, or what it has called.
         EventKind::Return => frames.extend(tables.place(event.node)),
-        EventKind::OpenReturned | EventKind::Closed | EventKind::Twice => {
+        EventKind::OpenReturned | EventKind::Closed | EventKind::ReturnsTwice => {
             frames.push(tables.frame(FrameKind::Uninstrumented, callee()));
         }
         EventKind::LeaveOpen => {

@@ -1,5 +1,5 @@
-//! How often each line was executed, of programs that record their blocks; in the format of lcov's tracefiles
-//! (`man geninfo`).
+//! Counts of executed lines, for programs that record their blocks, in the format of lcov's tracefiles (`man
+//! geninfo`).
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,21 +10,19 @@ use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
 use crate::trace::tables::Tables;
 
-/// What was executed.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     /// By function, how often it was entered.
     entered: Vec<u64>,
     /// By node, how often its lines were.
     lines: Vec<u64>,
-    /// Gaps in the streams.
     pub gaps: u64,
 }
 
 /// Counts the blocks of some streams.
 ///
 /// # Errors
-/// Those of reading the trace.
+/// Errors of reading the trace.
 pub fn coverage<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -62,12 +60,12 @@ impl Coverage {
     /// Writes it.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn write(&self, tables: &Tables, out: &mut dyn Write) -> io::Result<()> {
         let mut files: BTreeMap<&str, File<'_>> = BTreeMap::new();
         for function in 0..tables.function_count() as u32 {
-            // A line of one inlined copy may be in several blocks of a function: it was executed as often as the one
-            // that was most.
+            // A line of one inlined copy may be in several blocks of a function: it was executed as often as
+            // the one that was most.
             let mut lines: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
             for node in tables.nodes_of(function) {
                 for &line in tables.lines(node) {

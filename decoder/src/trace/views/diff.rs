@@ -14,7 +14,7 @@ use crate::trace::replay::Replay;
 /// Where a thread does in one run what it does not in the other.
 #[derive(Clone, Debug)]
 pub struct Parting<'t> {
-    /// So many events are the same.
+    /// The number of events that are the same in both runs.
     pub same: u64,
     /// The event, in both runs; None where the run has no further ones.
     pub sides: [Option<Side<'t>>; 2],
@@ -23,37 +23,32 @@ pub struct Parting<'t> {
 /// One run at that place.
 #[derive(Clone, Debug)]
 pub struct Side<'t> {
-    /// What it does.
     pub kind: EventKind,
-    /// The event's number.
     pub number: u64,
     /// Its context, innermost first.
     pub frames: Vec<Frame<'t>>,
 }
 
-/// A thread of both runs.
 #[derive(Clone, Debug)]
 pub struct Pair<'t> {
     /// Its stream in each; None where it has none.
     pub streams: [Option<&'t Stream>; 2],
-    /// How many events it has in each.
+    /// The number of events in each run.
     pub events: [u64; 2],
     /// Where they part; None if they are the same to their ends.
     pub parting: Option<Parting<'t>>,
 }
 
-/// Two runs.
 #[derive(Clone, Debug)]
 pub struct Diff<'t> {
     /// The threads, in the order of their beginning.
     pub pairs: Vec<Pair<'t>>,
     /// By callee, where they differ: how often each run called it, the greatest difference first.
     pub calls: Vec<(Callee, [u64; 2])>,
-    /// Gaps in both.
     pub gaps: u64,
 }
 
-/// Whether two events are the same thing. Where gaps come from, and addresses, is of no importance.
+/// Returns whether two events are the same thing. Where gaps come from, and addresses, is of no importance.
 fn same(one: &Event, two: &Event) -> bool {
     let fields = |event: &Event| (event.kind, event.depth, event.function, event.node);
     fields(one) == fields(two)
@@ -62,7 +57,7 @@ fn same(one: &Event, two: &Event) -> bool {
 /// Compares two traces of one program.
 ///
 /// # Errors
-/// Those of reading the traces.
+/// Errors of reading the traces.
 pub fn diff<'t>(readers: [&'t Reader<'t>; 2]) -> io::Result<Diff<'t>> {
     let tables = &readers[0].programs.tables;
     let mut totals = [Totals::new(tables), Totals::new(tables)];

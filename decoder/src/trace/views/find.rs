@@ -12,7 +12,6 @@ use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
 use crate::trace::replay::Replay;
 
-/// Writes the context of an event.
 pub(in crate::trace) fn write_context(
     reader: &Reader<'_>,
     stream: &Stream,
@@ -55,7 +54,7 @@ pub(in crate::trace) fn write_context(
 /// Writes each call of some functions with its context.
 ///
 /// # Errors
-/// Those of reading the trace, and of `out`.
+/// Errors of reading the trace, and of `out`.
 pub fn find<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -69,7 +68,8 @@ pub fn find<'t>(
     for stream in streams {
         let mut replay = reader.replay(stream);
         let mut pending = false;
-        // A call whose callee nobody knows yet: if that is a traced function of the name, its entry is the same call.
+        // A call whose callee nobody knows yet: if that is a traced function of the name, its entry is the
+        // same call.
         let mut held: Option<(u32, Vec<u8>)> = None;
         while let Some(event) = replay.next() {
             met.event(tables, functions, &event, &mut pending);
@@ -94,11 +94,11 @@ pub fn find<'t>(
     Ok(met)
 }
 
-/// Writes the context of an event of a stream. Returns whether there is such an event, and how many gaps are in front
-/// of it; what a ring has not kept is none.
+/// Writes the context of an event of a stream. Returns whether there is such an event, and how many gaps are
+/// in front of it; what a ring has not kept is none.
 ///
 /// # Errors
-/// Those of reading the trace, and of `out`.
+/// Errors of reading the trace, and of `out`.
 pub fn at<'t>(
     reader: &Reader<'t>,
     stream: &'t Stream,

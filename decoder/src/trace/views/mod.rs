@@ -1,4 +1,4 @@
-//! What can be made of a trace's events.
+//! Views of a trace's events: lists, reports, comparisons, and exports for other programs.
 
 pub mod check;
 pub mod context;

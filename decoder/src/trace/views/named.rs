@@ -19,23 +19,20 @@ pub struct Named {
     pub inlined_into: BTreeSet<String>,
 }
 
-/// What a trace has of functions.
+/// Counts of a trace's events that concern the functions of a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
-    /// Calls of them.
     pub calls: u64,
     /// Events in them where they were inlined.
     pub inside: u64,
     /// Calls through pointers that led to no traced function.
     pub pointers: u64,
-    /// Gaps.
     pub gaps: u64,
-    /// How many of these are what a ring has not kept.
+    /// The gaps among these that are the part which a ring has not kept.
     pub cut_off: u64,
 }
 
 impl Tables {
-    /// The functions of a name.
     #[must_use]
     pub fn named(&self, wanted: &Wanted) -> Named {
         let count = self.name_count() as u32;
@@ -87,17 +84,17 @@ impl Tables {
 }
 
 impl Named {
-    /// Whether the trace may have events of them.
+    /// Returns whether the trace may have events of them.
     #[must_use]
     pub fn has_events(&self) -> bool {
         self.callees.contains(&true) || self.inlined.contains(&true)
     }
 
-    /// Whether the event calls one of them, or begins in one.
+    /// Returns whether the event calls one of them, or begins in one.
     pub(in crate::trace) fn is_called(&self, tables: &Tables, event: &Event) -> bool {
         let callee = match event.kind {
             EventKind::Call | EventKind::Entered | EventKind::Leave => event.function,
-            EventKind::Open | EventKind::Closed | EventKind::Twice | EventKind::LeaveOpen => {
+            EventKind::Open | EventKind::Closed | EventKind::ReturnsTwice | EventKind::LeaveOpen => {
                 tables.callee_of(event.node)
             }
             _ => return false,
@@ -105,7 +102,7 @@ impl Named {
         self.callees[callee as usize]
     }
 
-    /// The same, or that a chunk begins in one that is active.
+    /// Returns whether the event calls one of them, or tells that one is active where a chunk begins.
     pub(in crate::trace) fn is_entered(&self, tables: &Tables, event: &Event) -> bool {
         match event.kind {
             EventKind::Active if event.function != NONE => self.callees[event.function as usize],
@@ -114,14 +111,14 @@ impl Named {
         }
     }
 
-    /// Whether the event is in one that was inlined.
+    /// Returns whether the event is in one that was inlined.
     pub(in crate::trace) fn is_inside(&self, tables: &Tables, event: &Event) -> bool {
         let is_place = matches!(
             event.kind,
             EventKind::Call
                 | EventKind::Closed
                 | EventKind::Open
-                | EventKind::Twice
+                | EventKind::ReturnsTwice
                 | EventKind::Leave
                 | EventKind::LeaveOpen
                 | EventKind::Active
@@ -146,7 +143,7 @@ impl Met {
         self.inside += u64::from(named.is_inside(tables, event));
         let was_open = std::mem::replace(pending, false);
         self.pointers += u64::from(was_open && event.kind != EventKind::Entered);
-        let calls = matches!(event.kind, EventKind::Open | EventKind::Twice | EventKind::LeaveOpen);
+        let calls = matches!(event.kind, EventKind::Open | EventKind::ReturnsTwice | EventKind::LeaveOpen);
         *pending = calls && tables.callee(event.node).is_none();
     }
 }

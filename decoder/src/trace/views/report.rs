@@ -1,4 +1,4 @@
-//! How often each function was called, and how many events it had.
+//! Counts of calls and events by function.
 
 use std::io;
 
@@ -8,26 +8,24 @@ use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
 use crate::trace::tables::{NONE, Tables};
 
-/// A function in a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The function.
     pub callee: Callee,
-    /// How often it was called.
+    /// Its calls.
     pub calls: u64,
     /// Events in it: its calls and returns.
     pub own: u64,
     /// Events in it and in what it called.
     pub inclusive: u64,
-    /// About how long it and what it called have lasted, in nanoseconds ([`Replay::time`](super::Replay::time)).
+    /// About how long it and what it called have lasted, in nanoseconds
+    /// ([`Replay::time`](super::Replay::time)).
     pub time: u64,
 }
 
-/// Adds up events.
 #[derive(Debug)]
 pub(in crate::trace) struct Totals {
     rows: Vec<Row>,
-    /// How many activations of it are open.
+    /// By callee, the number of its activations that are open.
     active: Vec<u32>,
     /// When the outermost of them began.
     since: Vec<u64>,
@@ -94,21 +92,18 @@ impl Totals {
     }
 }
 
-/// What a report is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Those functions that were called, those with the most calls first.
+    /// The functions that were called, the most frequent first.
     pub rows: Vec<Row>,
-    /// All events.
     pub events: u64,
-    /// Gaps in the streams.
     pub gaps: u64,
 }
 
 /// Counts the calls of some streams.
 ///
 /// # Errors
-/// Those of reading the trace.
+/// Errors of reading the trace.
 pub fn report<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stream>) -> io::Result<Report> {
     let tables = &reader.programs.tables;
     let mut report = Report::default();

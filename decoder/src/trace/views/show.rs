@@ -14,14 +14,14 @@ use crate::trace::reader::{Reader, forked};
 use crate::trace::replay::Replay;
 use crate::trace::tables::{NONE, Op, Tables};
 
-/// Which events are shown.
+/// The events that are shown.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// From this one on.
     pub from: u64,
     /// Up to this one.
     pub to: Option<u64>,
-    /// So many calls inside of each other; behind [`Selection::functions`], inside of theirs.
+    /// The greatest depth; with [`Selection::functions`], counted from their calls.
     pub depth: Option<u32>,
     /// The last ones of each stream.
     pub last: Option<u64>,
@@ -36,7 +36,7 @@ pub struct Selection {
 /// Deeper calls are not indented further; their depth stands there.
 const MAX_INDENT: u32 = 60;
 
-/// What a stream is, for people.
+/// The heading of a stream: thread and process, and where they come from.
 #[must_use]
 pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
     let mut text = format!("thread {} of process {}", stream.thread, stream.process);
@@ -61,7 +61,7 @@ pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
 /// Writes the events of some streams. Returns what was met, of [`Selection::functions`] if it has some.
 ///
 /// # Errors
-/// Those of reading the trace, and of `out`.
+/// Errors of reading the trace, and of `out`.
 pub fn show<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -89,8 +89,8 @@ pub fn show<'t>(
         let mut line = String::new();
         let mut last: Option<Event> = None;
         while let Some(event) = replay.next() {
-            // The call that was told has entered the function of that name.
-            let is_told = event.kind == EventKind::Entered
+            // The call that was reported has entered the function of that name.
+            let is_reported = event.kind == EventKind::Entered
                 && last.is_some_and(|last| {
                     last.kind == EventKind::Open
                         && last.depth + 1 == event.depth
@@ -120,7 +120,7 @@ pub fn show<'t>(
                 let before = number - u64::from(event.kind.is_counted());
                 if is_wanted(before, depth) {
                     line.clear();
-                    line.push_str(&start((base, time), before, depth));
+                    line.push_str(&start(base, time, before, depth));
                     lines(tables, call, style, &mut line);
                     writeln!(out, "{line}")?;
                 }
@@ -135,8 +135,8 @@ pub fn show<'t>(
             line.clear();
             match json {
                 true => json_line(tables, stream, &replay, &event, time, &mut line),
-                false if is_told => {}
-                false => text_line(tables, &replay, &event, (base, time), style, &mut line),
+                false if is_reported => {}
+                false => text_line(tables, &replay, &event, base, time, style, &mut line),
             }
             out.write_all(line.as_bytes())?;
         }
@@ -146,8 +146,8 @@ pub fn show<'t>(
     Ok(met)
 }
 
-/// The depth of the innermost function of these that the event is inside of, or that it calls; where one was inlined,
-/// that of the function into which it was.
+/// The depth of the innermost function of these that the event is inside of, or that it calls; where one was
+/// inlined, that of the function into which it was.
 fn within(tables: &Tables, functions: &Named, event: &Event, inside: &mut Option<u32>) -> Option<u32> {
     let left = |depth: u32| match event.kind {
         EventKind::Landed | EventKind::Again => event.depth < depth,
@@ -166,8 +166,8 @@ fn within(tables: &Tables, functions: &Named, event: &Event, inside: &mut Option
     *inside
 }
 
-/// What a line begins with.
-fn start((base, time): (u32, Option<u64>), number: u64, depth: u32) -> String {
+/// The beginning of a line: time, number, and indentation.
+fn start(base: u32, time: Option<u64>, number: u64, depth: u32) -> String {
     let time = time.map_or(String::new(), |time| format!("{:>12.6} s ", time as f64 / 1e9));
     let depth = depth.saturating_sub(base);
     let start = format!("{time}{number:>8}  ") + &"  ".repeat(depth.min(MAX_INDENT) as usize);
@@ -178,11 +178,12 @@ fn text_line(
     tables: &Tables,
     replay: &Replay<'_>,
     event: &Event,
-    (base, time): (u32, Option<u64>),
+    base: u32,
+    time: Option<u64>,
     style: &Style,
     line: &mut String,
 ) {
-    let start = start((base, time), replay.events(), event.depth);
+    let start = start(base, time, replay.events(), event.depth);
     let indent = start.len();
     let boundary = |text: String| format!("{start}<{text}>\n");
     match event.kind {
@@ -195,7 +196,7 @@ fn text_line(
         EventKind::Call
         | EventKind::Closed
         | EventKind::Open
-        | EventKind::Twice
+        | EventKind::ReturnsTwice
         | EventKind::Leave
         | EventKind::LeaveOpen => {
             line.push_str(&start);
@@ -257,7 +258,7 @@ fn text_line(
     }
 }
 
-/// Whether code behind a landing pad passes the exception on in each case.
+/// Returns whether code behind a landing pad passes the exception on in each case.
 fn passes_on(tables: &Tables, pad: u32) -> bool {
     let only = |node: &u32| {
         let choice = tables.choices[tables.nodes[*node as usize].next as usize];
@@ -272,13 +273,13 @@ fn passes_on(tables: &Tables, pad: u32) -> bool {
 fn lines(tables: &Tables, node: u32, style: &Style, line: &mut String) {
     use std::fmt::Write as _;
     let mut last = None;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for &(file, number, _) in tables.lines(node) {
-        // One that was inlined several times is told once.
-        if told.contains(&(file, number)) {
+        // One that was inlined several times is reported once.
+        if reported.contains(&(file, number)) {
             continue;
         }
-        told.push((file, number));
+        reported.push((file, number));
         let _ = match last.replace(file) == Some(file) {
             true => write!(line, ", {number}"),
             false => {
@@ -292,7 +293,7 @@ fn lines(tables: &Tables, node: u32, style: &Style, line: &mut String) {
     }
 }
 
-/// What is called and where, with the functions that the place was inlined into.
+/// Writes the callee of a call and its place, with the functions into which the place was inlined.
 fn call(tables: &Tables, event: &Event, style: &Style, indent: usize, line: &mut String) {
     let name = tables.callee(event.node);
     let bare = tables.frame(FrameKind::Call, name);

@@ -3,15 +3,14 @@
 use crate::trace::event::{Event, EventKind};
 use crate::trace::tables::{NONE, Tables};
 
-/// What is called: a traced function, a name, or what is behind a pointer. Dense numbers.
+/// The callee of a call, as a dense number: a traced function, a name, or an unknown function behind a
+/// pointer.
 pub type Callee = u32;
 
-/// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What is called.
     pub callee: Callee,
-    /// How many others it is inside of.
+    /// The number of calls that it is inside of.
     pub depth: u32,
     /// The node that calls it; [`NONE`] for what is called from unknown code.
     pub node: u32,
@@ -19,14 +18,12 @@ pub struct Span {
     pub start: u64,
 }
 
-/// What becomes of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It begins.
     Begin(Span),
-    /// The one that began last is a call of its callee. What was taken for that has the same name.
+    /// The span that began last is a call of its callee. Before, it was taken for a call of a function of the
+    /// same name, which is the second value.
     Found(Span, Callee),
-    /// It ends.
     End(Span),
 }
 
@@ -34,8 +31,8 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct Spans {
     open: Vec<Span>,
-    /// The innermost is a call of unknown code that has just begun: if what is entered next is the function of its
-    /// name, that was called.
+    /// The innermost is a call of unknown code that has just begun: if what is entered next is the function
+    /// of its name, that was called.
     is_unknown: bool,
 }
 
@@ -68,7 +65,7 @@ impl Spans {
                 self.open(span(tables.callee_of(event.node)), sink);
                 self.is_unknown = true;
             }
-            EventKind::Closed | EventKind::Twice | EventKind::LeaveOpen => {
+            EventKind::Closed | EventKind::ReturnsTwice | EventKind::LeaveOpen => {
                 self.close(event.depth, &mut sink);
                 let span = span(tables.callee_of(event.node));
                 sink(Change::Begin(span));
@@ -119,7 +116,6 @@ impl Spans {
 }
 
 impl Tables {
-    /// What a node calls.
     #[must_use]
     pub fn callee_of(&self, node: u32) -> Callee {
         let named =
@@ -131,7 +127,7 @@ impl Tables {
         }
     }
 
-    /// How many different [`Callee`]s there are.
+    /// The number of different [`Callee`]s.
     #[must_use]
     pub fn callee_count(&self) -> usize {
         self.function_count() + self.name_count() + 1
@@ -149,5 +145,5 @@ impl Tables {
     }
 }
 
-/// What stands for the name of a function that is called through a pointer, and not traced.
+/// The name that is shown for a function that is called through a pointer, and not traced.
 pub const POINTER: &str = "call through a pointer";

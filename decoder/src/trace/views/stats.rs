@@ -1,4 +1,4 @@
-//! What a trace costs, and what writes most of it.
+//! The cost of a trace, by function and node.
 
 use std::io;
 
@@ -7,14 +7,11 @@ use crate::trace::reader::Reader;
 use crate::trace::replay::Verified;
 use crate::trace::tables::NONE;
 
-/// What some streams have cost.
+/// The cost of some streams.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Streams.
     pub streams: u64,
-    /// Their chunks.
     pub chunks: u64,
-    /// Events.
     pub events: u64,
     /// Bits that tell events apart.
     pub bits: u64,
@@ -22,20 +19,18 @@ pub struct Stats {
     pub words: u64,
     /// Bytes of the file that the chunks take, with what is not used of them.
     pub bytes: u64,
-    /// Gaps.
     pub gaps: u64,
     /// By node, those that have bits: the bits written for it, the most first.
     pub nodes: Vec<(u32, u64)>,
     /// By function, those that have bits: what is written for its nodes and for its entries, the most first.
     pub functions: Vec<(u32, u64)>,
-    /// Verify mode.
     pub verified: Verified,
 }
 
 /// Reads some streams.
 ///
 /// # Errors
-/// Those of reading the trace.
+/// Errors of reading the trace.
 pub fn stats<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stream>) -> io::Result<Stats> {
     let tables = &reader.programs.tables;
     let mut stats = Stats::default();

@@ -13,7 +13,7 @@ use crate::trace::views::spans::{Change, Spans};
 /// Writes some streams. Returns how many gaps were met.
 ///
 /// # Errors
-/// Those of reading the trace, and of `out`.
+/// Errors of reading the trace, and of `out`.
 pub fn chrome<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,

@@ -18,7 +18,6 @@ const FURTHER: u32 = u32::MAX - 1;
 /// In place of a context: nothing is known of what is active.
 const UNKNOWN: &str = "<not known>";
 
-/// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Folded {
     /// Events in calls that are deeper than was asked for.
@@ -34,11 +33,9 @@ struct Context {
     parent: u32,
     callee: u32,
     depth: u32,
-    /// Of its own.
     events: u64,
 }
 
-/// A tree of contexts.
 struct Contexts {
     rows: Vec<Context>,
     numbers: HashMap<(u32, u32), u32>,
@@ -72,7 +69,7 @@ impl Contexts {
 /// Writes the contexts of some streams, each with at most `depth` calls.
 ///
 /// # Errors
-/// Those of reading the trace, and of `out`.
+/// Errors of reading the trace, and of `out`.
 pub fn folded<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -150,7 +147,7 @@ mod tests {
         let last = below[below.len() - 1];
         assert_eq!(contexts.rows[last as usize].callee, FURTHER);
         assert_eq!(contexts.below(last, 7), last);
-        // Those that are kept are found again.
+        // Contexts that are kept are found again.
         assert!(callees.zip(&below).all(|(callee, number)| contexts.below(0, callee) == *number));
     }
 

@@ -1,6 +1,7 @@
 //! Traces for other programs: trace viewers, flame graphs, and a picture.
 //!
-//! The clock is known where chunks begin and end. Between these, times go on evenly with what the thread has written.
+//! The clock is known where chunks begin and end. Between these, times go on evenly with what the thread has
+//! written.
 
 use crate::trace::reader::Reader;
 use crate::trace::replay::Replay;
@@ -15,7 +16,6 @@ pub use folded::{Folded, folded};
 pub use perfetto::perfetto;
 pub use timeline::timeline;
 
-/// Times of a stream's events.
 struct Clock {
     /// Where the trace begins.
     start: u64,
@@ -27,7 +27,8 @@ impl Clock {
         Self { start: reader.start(), last: 0 }
     }
 
-    /// That of the event that was read last, in nanoseconds from the trace's beginning: later than all before.
+    /// The time of the event that was read last, in nanoseconds from the trace's beginning. It is later than
+    /// all times before.
     fn now(&mut self, replay: &Replay<'_>) -> u64 {
         self.last = replay.time().saturating_sub(self.start).max(self.last + 1);
         self.last

@@ -1,5 +1,6 @@
-//! Perfetto's format: a sequence of packets, each a field of one protocol buffer. The messages have the numbers and
-//! types of Perfetto's `trace_packet.proto` and `track_event.proto`; fields that are never written are left out.
+//! Perfetto's format: a sequence of packets, each a field of one protocol buffer. The messages have the
+//! numbers and types of Perfetto's `trace_packet.proto` and `track_event.proto`; fields that are never
+//! written are left out.
 
 use std::io::{self, Write};
 
@@ -79,7 +80,7 @@ const SEQUENCE: u32 = 1;
 /// Writes some streams. Returns how many gaps were met.
 ///
 /// # Errors
-/// Those of reading the trace, and of `out`.
+/// Errors of reading the trace, and of `out`.
 pub fn perfetto<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,

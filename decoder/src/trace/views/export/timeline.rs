@@ -14,32 +14,26 @@ use crate::trace::views::spans::{Callee, Change, Span, Spans};
 
 /// Width of the picture, in pixels; each is a column of events.
 const COLUMNS: u64 = 1200;
-/// Height of a call.
 const ROW: usize = 14;
 /// Deeper calls are not drawn one by one.
 const ROWS: usize = 40;
-/// Space around.
 const MARGIN: usize = 20;
 /// Height of the texts above a thread.
 const TITLE: usize = 34;
-/// Width of a character.
 const CHARACTER: f64 = 6.2;
-/// Functions in the legend.
 const HEAVIEST: usize = 12;
 /// More threads are not drawn.
 const MAX_STREAMS: usize = 32;
 
-/// What was seen of a thread, by column.
+/// The calls of a thread, by column of the picture.
 #[derive(Default)]
 struct Columns {
-    /// Events of a column.
     per_column: u64,
     /// The column that is being filled, and how much of it each callee had, by depth.
     column: u64,
     shares: Vec<HashMap<Callee, u64>>,
     /// By depth: the callee that had most of each column, where one had half of it at least.
     rows: Vec<Vec<(u64, Callee)>>,
-    /// The greatest depth in a column.
     deepest: u32,
     depths: Vec<u32>,
 }
@@ -91,7 +85,7 @@ impl Columns {
 /// Writes the picture, as SVG. Returns how many gaps were met.
 ///
 /// # Errors
-/// Those of reading the trace, and of `out`.
+/// Errors of reading the trace, and of `out`.
 pub fn timeline<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -107,7 +101,7 @@ pub fn timeline<'t>(
             left_out += 1;
             continue;
         }
-        // How long it is says how much a column stands for.
+        // The first reading counts the events, which gives the number of events for each column.
         let mut replay = reader.replay(stream);
         while let Some(event) = replay.next() {
             totals.event(tables, &event, replay.events(), || 0);

@@ -1,78 +1,21 @@
-//! The bytes of a trace, in a file or in memory, compressed or not, that are read from any place on.
-//!
-//! A compressed trace has frames of zstd, each by itself, and behind them the table of zstd's *seekable format*, which
-//! tells where each frame begins.
+//! A compressed trace, as if it were not: frames of zstd, each by itself, and behind them the table of zstd's
+//! *seekable format*, which tells where each frame begins.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use zeekstd::{BytesWrapper, SeekTable};
 
-#[derive(Debug)]
-pub enum Source {
-    File(File),
-    Memory(Vec<u8>),
-}
+use crate::source::Source;
 
-impl Source {
-    /// How many bytes there are.
-    pub fn len(&self) -> io::Result<u64> {
-        match self {
-            Self::File(file) => Ok(file.metadata()?.len()),
-            Self::Memory(bytes) => Ok(bytes.len() as u64),
-        }
-    }
-
-    /// All bytes of a file in memory, as they are now; None where they are there already, or are more than `most`.
-    pub fn at_once(&self, most: u64) -> io::Result<Option<Self>> {
-        if matches!(self, Self::Memory(_)) {
-            return Ok(None);
-        }
-        let len = self.len()?;
-        let mut bytes = Vec::new();
-        if len > most || bytes.try_reserve_exact(len as usize).is_err() {
-            return Ok(None);
-        }
-        bytes.resize(len as usize, 0);
-        let read = self.read(&mut bytes, 0)?;
-        bytes.truncate(read);
-        Ok(Some(Self::Memory(bytes)))
-    }
-
-    /// Fills the buffer from a byte on, as far as there are bytes. Returns how many there were.
-    pub fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        match self {
-            Self::Memory(bytes) => {
-                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
-                let len = rest.len().min(buffer.len());
-                buffer[..len].copy_from_slice(&rest[..len]);
-                Ok(len)
-            }
-            Self::File(file) => {
-                let mut read = 0;
-                while read < buffer.len() {
-                    match file.read_at(&mut buffer[read..], at + read as u64) {
-                        Ok(0) => break,
-                        Ok(more) => read += more,
-                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-                Ok(read)
-            }
-        }
-    }
-}
-
-/// Bytes of a frame, uncompressed: more of them are compressed better, and fewer are read faster from their middle.
+/// Bytes of a frame, uncompressed: more of them are compressed better, and fewer are read faster from their
+/// middle.
 pub const FRAME: usize = 1 << 20;
 /// Other tools may have made larger ones. So much of a frame is held in memory at most.
 const MOST: u64 = 1 << 26;
-/// So many frames are kept that were read last: threads read at different places.
+/// The number of frames that stay in memory: threads read at different places.
 const KEPT: usize = 8;
-/// How files compressed by zstd begin.
+/// The first bytes of files compressed by zstd.
 const MAGIC: [u8; 4] = zstd_safe::MAGICNUMBER.to_le_bytes();
 /// Bytes of the table behind its entries, and in front of them; and of an entry, at most.
 const FOOT: u64 = 9;
@@ -87,7 +30,7 @@ pub struct Compressed {
     kept: Mutex<Vec<(u32, Arc<[u8]>)>>,
 }
 
-/// Whether it begins as what zstd has compressed.
+/// Returns whether it begins as what zstd has compressed.
 pub fn is_compressed(source: &Source) -> io::Result<bool> {
     let mut magic = [0; MAGIC.len()];
     Ok(source.read(&mut magic, 0)? == magic.len() && magic == MAGIC)
@@ -100,7 +43,7 @@ impl Compressed {
         let mut foot = [0; FOOT as usize];
         let foot_at = len.checked_sub(FOOT)?;
         source.read(&mut foot, foot_at).ok()?;
-        // How long the table is, at most: no more than that is read.
+        // An upper bound of the table's length. No more than that is read.
         let frames = u64::from(u32::from_le_bytes(foot[..4].try_into().expect("4 bytes")));
         let most = (frames * ENTRY + HEAD + FOOT).min(len);
         let mut table = vec![0; usize::try_from(most).ok()?];
@@ -113,7 +56,7 @@ impl Compressed {
         })
     }
 
-    /// How many bytes there are, uncompressed.
+    /// The number of bytes, uncompressed.
     pub fn len(&self) -> u64 {
         self.table.size_decomp()
     }
