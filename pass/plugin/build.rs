@@ -1,5 +1,6 @@
 //! Compiles the C++ shim against the headers of the LLVM that will load the plugin.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
@@ -22,13 +23,17 @@ fn main() {
     let version = ask("--version");
     let major = version.split('.').next();
     assert!(major == Some(llvm), "{config} is of LLVM {version}; this plugin is for LLVM {llvm}");
+    let mut sources: Vec<PathBuf> = ["shim", "shim/machine"]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).expect("the folder is there"))
+        .map(|file| file.expect("the folder can be read").path())
+        .filter(|file| file.extension().is_some_and(|extension| extension == "cpp"))
+        .collect();
+    sources.sort();
     cc::Build::new()
         .cpp(true)
         .std("c++17")
-        .files(
-            ["pass", "facts", "prepare", "change", "code", "skeleton", "trace"]
-                .map(|name| format!("shim/{name}.cpp")),
-        )
+        .files(sources)
         .flag("-isystem")
         .flag(ask("--includedir"))
         .flag("-fno-exceptions")

@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind};
-use pcce_abi::skeleton::{CALL, CALL_LEN, HEADER_LEN, MARK, NO_FUNCTION};
+use pcce_abi::machine::Machine;
+use pcce_abi::machine::objects::ObjectCode;
+use pcce_abi::skeleton::{HEADER_LEN, NO_FUNCTION};
 
 use crate::Error;
 use crate::Module;
@@ -57,9 +59,10 @@ impl Scratch {
             entries: vec![header.e_entry(endian)],
         };
         let ids: HashMap<u64, usize> = modules.iter().enumerate().map(|(m, module)| (module.id, m)).collect();
+        let machine = object_code(&file)?;
         for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
             let code = section.data().map_err(damaged)?;
-            scratch.find_bodies(section.address(), code, (&ids, modules))?;
+            scratch.find_bodies(machine, section.address(), code, &ids, modules)?;
         }
         // The value of a thread-local variable is no address.
         let is_placed = |symbol: &object::read::elf::ElfSymbol64<'_, '_>| {
@@ -82,18 +85,20 @@ impl Scratch {
 
     fn find_bodies(
         &mut self,
+        machine: &ObjectCode,
         start: u64,
         code: &[u8],
-        (ids, modules): (&HashMap<u64, usize>, &[Module]),
+        ids: &HashMap<u64, usize>,
+        modules: &[Module],
     ) -> Result<(), Error> {
         let mut at = 0;
-        while let Some(next) = memchr::memmem::find(&code[at..], &MARK) {
+        while let Some(next) = memchr::memmem::find(&code[at..], &machine.mark) {
             at += next;
             let Some(header) = code.get(at..at + HEADER_LEN) else { break };
             let number = u32::from_le_bytes(header[4..8].try_into().expect("4 bytes"));
             let id = u64::from_le_bytes(header[8..16].try_into().expect("8 bytes"));
             let body = at;
-            at += MARK.len();
+            at += machine.mark.len();
             let Some(&m) = ids.get(&id).filter(|_| number != NO_FUNCTION) else { continue };
             let Some(function) = modules[m].functions().get(number as usize) else {
                 return Err(Error::Facts {
@@ -105,16 +110,12 @@ impl Scratch {
             let address = start + body as u64;
             let mut calls = Vec::new();
             for call in 0..pcce_model::slice::called(function).len() {
-                let from = body + HEADER_LEN + call * CALL_LEN;
-                let target = match code.get(from..from + CALL_LEN) {
-                    Some(&[CALL, ref distance @ ..]) => {
-                        let distance = i32::from_le_bytes(distance.try_into().expect("4 bytes"));
-                        (start + (from + CALL_LEN) as u64).wrapping_add_signed(distance.into())
-                    }
-                    // The linker has put something else there, for a function that is missing.
-                    _ => 0,
-                };
-                calls.push(target);
+                let from = body + HEADER_LEN + call * machine.no_call.len();
+                let end = from + machine.no_call.len();
+                let target =
+                    code.get(from..end).and_then(|call| (machine.call_target)(call, start + end as u64));
+                // For a function that is missing, the linker has put something else there.
+                calls.push(target.unwrap_or(0));
             }
             if self.calls.insert(place, calls).is_some() {
                 return Err(Error::Twice {
@@ -175,6 +176,18 @@ impl Scratch {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.symbols.keys().map(String::as_str).chain(self.dynamic.iter().map(|(name, _)| &**name))
     }
+}
+
+/// The machine of a linked file.
+///
+/// # Errors
+/// The pass does not know the machine.
+pub fn object_code(
+    file: &object::read::elf::ElfFile64<'_, Endianness>,
+) -> Result<&'static ObjectCode, Error> {
+    let machine = file.elf_header().e_machine(file.endian());
+    let known = Machine::of_elf(machine.0).map(|machine| &machine.objects);
+    known.ok_or_else(|| Error::NotElf(format!("its machine is {}", machine.0)))
 }
 
 /// A static executable at any address has no interpreter; its dynamic section says what it is.

@@ -7,11 +7,11 @@
 use std::collections::{HashMap, HashSet};
 
 use object::read::elf::ElfFile64;
-use object::{Endianness, File, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex, elf};
+use object::{Endianness, File, Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionIndex};
 use pcce_abi::skeleton::sites_symbol;
 use pcce_dictionary::code;
 
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, object_code};
 use crate::{Error, Module};
 
 /// Where the addresses of functions begin in an object's [`code::SECTION`].
@@ -103,6 +103,7 @@ fn other_bytes(
     image: &ElfFile64<'_, Endianness>,
 ) -> Result<Option<String>, Error> {
     let file = File::parse(object).map_err(damaged)?;
+    let machine = object_code(image)?;
     let Some(rows) = file.section_by_name(code::SECTION) else { return Ok(None) };
     let mut seen: HashSet<SectionIndex> = HashSet::new();
     for (at, relocation) in rows.relocations() {
@@ -127,10 +128,12 @@ fn other_bytes(
         };
         for (at, relocation) in section.relocations() {
             let object::RelocationFlags::Elf { r_type } = relocation.flags() else { continue };
-            let range = written(at as usize, r_type);
+            let written = (machine.written)(r_type.0);
+            let [start, end] =
+                [written.start, written.end].map(|offset| at.saturating_add_signed(offset as i64));
             for bytes in [&mut code, &mut linked] {
-                let end = range.end.min(bytes.len());
-                bytes[range.start.min(end)..end].fill(0);
+                let end = (end as usize).min(bytes.len());
+                bytes[(start as usize).min(end)..end].fill(0);
             }
         }
         if let Some(at) = code.iter().zip(&linked).position(|(one, other)| one != other) {
@@ -142,25 +145,4 @@ fn other_bytes(
         }
     }
     Ok(None)
-}
-
-/// The bytes that a linker may write for a relocation: it makes other instructions of those that read the global offset
-/// table, or find thread-local variables.
-fn written(at: usize, r_type: elf::RelocationType) -> std::ops::Range<usize> {
-    match r_type {
-        elf::R_X86_64_64
-        | elf::R_X86_64_PC64
-        | elf::R_X86_64_GOTOFF64
-        | elf::R_X86_64_GOT64
-        | elf::R_X86_64_GOTPC64
-        | elf::R_X86_64_GOTPCREL64
-        | elf::R_X86_64_PLTOFF64
-        | elf::R_X86_64_DTPOFF64
-        | elf::R_X86_64_TPOFF64
-        | elf::R_X86_64_SIZE64 => at..at + 8,
-        elf::R_X86_64_TLSGD | elf::R_X86_64_TLSLD => at.saturating_sub(4)..at + 12,
-        elf::R_X86_64_PC32 | elf::R_X86_64_PLT32 | elf::R_X86_64_32 | elf::R_X86_64_32S => at..at + 4,
-        // An access to the global offset table.
-        _ => at.saturating_sub(4)..at + 4,
-    }
 }

@@ -1,5 +1,6 @@
 //===- code.cpp - copies of modules, and the code that is made of them --------===//
 
+#include "machine.h"
 #include "shim.h"
 
 #include "llvm/Analysis/TargetLibraryInfo.h"
@@ -38,13 +39,12 @@ struct Quiet : DiagnosticHandler {
 };
 
 // Follows the unwind information through each function, in the order of its code, as AsmPrinter writes it.
-void reportCalls(const MachineFunction &MF, CallCallback OnCall, void *Context) {
-  // DWARF's number of the stack pointer of x86-64, and where the canonical frame address is at a function's entry.
-  constexpr unsigned StackPointer = 7;
+void reportCalls(const MachineFunction &MF, const Machine &Target, CallCallback OnCall, void *Context) {
+  const unsigned StackPointer = Target.StackPointer;
   struct Rule {
     bool FromStackPointer;
     int64_t Offset;
-  } Now{true, 8};
+  } Now{true, Target.EntryFrameOffset};
   SmallVector<Rule, 4> Remembered;
   const bool Unwinds = MF.getFunction().needsUnwindTableEntry();
   for (const MachineBasicBlock &MBB : MF)
@@ -148,7 +148,8 @@ bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef MR, uint32_t Level, b
   const Triple T(Name);
   using TargetMachine = LLVMTargetMachine;
 #endif
-  if (T.getArch() != Triple::x86_64)
+  const Machine *Known = machineOf(T);
+  if (!Known)
     return Fail("the module is not for x86-64");
   std::string Error;
   const Target *Found = TargetRegistry::lookupTarget(Name, Error);
@@ -182,7 +183,7 @@ bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef MR, uint32_t Level, b
   Passes.run(M);
   for (const Function &F : M)
     if (const MachineFunction *MF = Info->getMMI().getMachineFunction(F))
-      reportCalls(*MF, OnCall, Context);
+      reportCalls(*MF, *Known, OnCall, Context);
   const auto *Said = static_cast<const Quiet *>(M.getContext().getDiagHandlerPtr());
   return Said->FirstError.empty() || Fail(Said->FirstError);
 }

@@ -1,5 +1,6 @@
 //===- facts.cpp - questions about IR -----------------------------------------===//
 
+#include "machine.h"
 #include "shim.h"
 
 #include "llvm/Analysis/BlockFrequencyInfo.h"
@@ -121,7 +122,8 @@ void pcce_shim_assembly_name(LLVMValueRef V, TextCallback OnName, void *Context)
 }
 
 bool pcce_shim_is_interrupt_handler(LLVMValueRef V) {
-  return unwrap<Function>(V)->getCallingConv() == CallingConv::X86_INTR;
+  const Function &F = *unwrap<Function>(V);
+  return machineOf(*F.getParent()).isInterruptHandler(F.getCallingConv());
 }
 
 // Whether a thunk can call the function with its own arguments, and the function end in a call of that thunk.
@@ -151,13 +153,9 @@ bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   case CallingConv::PreserveMost:
   case CallingConv::PreserveAll:
   case CallingConv::PreserveNone:
-  case CallingConv::X86_64_SysV:
-  case CallingConv::Win64:
-  case CallingConv::X86_VectorCall:
-  case CallingConv::X86_RegCall:
     return true;
   default:
-    return false;
+    return machineOf(*F.getParent()).canBeDiverted(F.getCallingConv());
   }
 }
 
@@ -191,27 +189,10 @@ ReturnInst *returnOf(CallInst &Call) {
   return Returned == &Call ? Ret : nullptr;
 }
 
-// Whether all arguments go in registers, as far as the plain rules of the x86-64 psABI tell.
-bool inRegisters(const CallBase &Call) {
-  unsigned Integers = 0, Vectors = 0;
-  for (const Use &Argument : Call.args()) {
-    Type *T = Argument->getType();
-    if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
-      ++Integers;
-    else if (T->isFloatTy() || T->isDoubleTy() ||
-             (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
-      ++Vectors;
-    else
-      return false;
-    unsigned I = Call.getArgOperandNo(&Argument);
-    if (Call.isPassPointeeByValueArgument(I) || Call.paramHasAttr(I, Attribute::StructRet))
-      return false;
-  }
-  return Integers <= 6 && Vectors <= 8;
-}
+static bool inRegisters(const CallBase &Call) { return machineOf(*Call.getModule()).inRegisters(Call); }
 
-// As X86TargetLowering::IsEligibleForTailCallOptimization decides, for the ordinary cases. Variadic callers are left
-// out: they are rarely worth it.
+// As IsEligibleForTailCallOptimization of the targets decides, for the ordinary cases. Variadic callers are left out:
+// they are rarely worth it.
 bool pcce_shim_is_sibling_call(LLVMValueRef V) {
   auto *Call = dyn_cast<CallInst>(unwrap(V));
   if (!Call || Call->getTailCallKind() != CallInst::TCK_Tail)

@@ -118,6 +118,3 @@ inline constexpr char Compared[] = "pcce.compared";
 // The return that the call's block ends with, or the shared one that it branches to with nothing in
 // between (code generation duplicates that); null if there is none, or it returns something else.
 llvm::ReturnInst *returnOf(llvm::CallInst &Call);
-
-// Whether all arguments go in registers, as far as the plain rules of the x86-64 psABI tell.
-bool inRegisters(const llvm::CallBase &Call);

@@ -1,9 +1,9 @@
 //===- trace.cpp - what traces add to the code --------------------------------===//
 
+#include "machine.h"
 #include "shim.h"
 
 #include "llvm/IR/IRBuilder.h"
-#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -35,28 +35,16 @@ void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const L
   }
 }
 
-// Assembly that changes the word, and reads it; a flag that it leaves, if one is named.
-static Value *change(IRBuilder<> &B, const std::string &Asm, const std::string &Flag, Value *Word) {
-  const std::string Constraints =
-      (Flag.empty() ? "" : "={@cc" + Flag + "},") + "=*m,*m,~{dirflag},~{fpsr},~{flags}";
-  Type *Result = Flag.empty() ? B.getVoidTy() : B.getInt8Ty();
-  auto *T = FunctionType::get(Result, {Word->getType(), Word->getType()}, false);
-  CallInst *Call = B.CreateCall(T, InlineAsm::get(T, Asm, Constraints, /*hasSideEffects=*/true), {Word, Word});
-  for (unsigned I : {0, 1})
-    Call->addParamAttr(I, Attribute::get(B.getContext(), Attribute::ElementType, B.getInt64Ty()));
-  Call->setDoesNotThrow();
-  return Flag.empty() ? nullptr : B.CreateIsNotNull(Call);
-}
-
 // In place of each call of the function `Name(code, bits, function, node, left)`: appends the bits to the word Pending.
 // Flush is called when the leading one is the highest bit; or in front, if it may be moved that far by more than one
-// bit. The section Places gets a row for the place behind that call. x86-64.
+// bit. The section Places gets a row for the place behind that call.
 void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef PendingV, const char *Flush,
                             const char *Places, const char *Functions) {
   Module &M = *unwrap(MR);
   Function *Append = M.getFunction(StringRef(Name, Len));
   if (!Append)
     return;
+  const Machine &Target = machineOf(M);
   Value *Pending = unwrap(PendingV);
   MDNode *Unlikely = MDBuilder(M.getContext()).createUnlikelyBranchWeights();
   for (User *U : make_early_inc_range(Append->users())) {
@@ -66,32 +54,22 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
     const uint64_t Bits = Argument(1);
     // The linker is told of the place by assembly, wherever code generation puts it, and however often. It calls, so
     // that what LLVM knows of the stack must hold for a function that does.
-    const std::string CallFlush = std::string("call ") + Flush + "\n771:\n.pushsection " + Places +
-                                  ",\"\",@progbits\n.quad 771b, " + Functions + std::to_string(Argument(2)) +
-                                  "\n.long " + std::to_string(Argument(3)) + ", " + std::to_string(Argument(4)) +
-                                  "\n.popsection";
+    const std::string Row = std::string("771:\n.pushsection ") + Places + ",\"\",@progbits\n.quad 771b, " + Functions +
+                            std::to_string(Argument(2)) + "\n.long " + std::to_string(Argument(3)) + ", " +
+                            std::to_string(Argument(4)) + "\n.popsection";
     Call->getFunction()->addFnAttr(Attribute::NoRedZone);
     IRBuilder<> B(Call);
     auto FlushIf = [&](Value *Condition) {
       Instruction *End = SplitBlockAndInsertIfThen(Condition, Call, /*Unreachable=*/false, Unlikely);
-      auto *T = FunctionType::get(B.getVoidTy(), false);
-      auto *Asm = InlineAsm::get(T, CallFlush, "~{r11},~{memory},~{dirflag},~{fpsr},~{flags}", /*hasSideEffects=*/true);
-      IRBuilder<>(End).CreateCall(T, Asm)->setDoesNotThrow();
+      IRBuilder<> Full(End);
+      Target.callKeepingRegisters(Full, Flush, Row);
       B.SetInsertPoint(Call);
     };
     if (Bits == 1) {
-      // Both instructions leave the sign of the word.
-      FlushIf(change(B, Code ? "shlq $1\nincq $1" : "shlq $1", "s", Pending));
+      FlushIf(Target.appendBit(B, Pending, Code));
     } else {
-      auto *T = FunctionType::get(B.getInt8Ty(), {Pending->getType()}, false);
-      Value *Highest = B.CreateConstInBoundsGEP1_64(B.getInt8Ty(), Pending, 7);
-      auto *Asm = InlineAsm::get(T, "cmpb $$0, $1", "={@ccne},*m,~{dirflag},~{fpsr},~{flags}", /*hasSideEffects=*/true);
-      CallInst *Compare = B.CreateCall(T, Asm, {Highest});
-      Compare->addParamAttr(0, Attribute::get(B.getContext(), Attribute::ElementType, B.getInt8Ty()));
-      Compare->setDoesNotThrow();
-      FlushIf(B.CreateIsNotNull(Compare));
-      const std::string Shift = "shlq $$" + std::to_string(Bits) + ", $0";
-      change(B, Code ? Shift + "\naddq $$" + std::to_string(Code) + ", $0" : Shift, "", Pending);
+      FlushIf(Target.isNearlyFull(B, Pending));
+      Target.appendBits(B, Pending, Code, Bits);
     }
     Call->eraseFromParent();
   }
@@ -146,21 +124,16 @@ void pcce_shim_trace_check(LLVMValueRef FV, LLVMValueRef WordV, LLVMValueRef Num
     }
 }
 
-// Lets the function begin with `call Name`, an instruction of five bytes, where it is entered by its address.
+// Lets the function begin with a call of Name, of pcce_abi's ENTRY_LEN bytes, where it is entered by its address.
 void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
   Function &F = *unwrap<Function>(V);
-  LLVMContext &C = F.getContext();
-  FunctionCallee Enter = F.getParent()->getOrInsertFunction(StringRef(Name, Len), Type::getVoidTy(C));
+  FunctionCallee Enter =
+      F.getParent()->getOrInsertFunction(StringRef(Name, Len), Type::getVoidTy(F.getContext()));
   auto *Callee = cast<Function>(Enter.getCallee());
   // It is in the same image.
   Callee->setVisibility(GlobalValue::HiddenVisibility);
   Callee->setDSOLocal(true);
-  Type *Long = Type::getInt64Ty(C);
-  Constant *From = ConstantExpr::getPtrToInt(&F, Long);
-  Constant *Distance = ConstantExpr::getSub(ConstantExpr::getPtrToInt(Callee, Long), From);
-  Distance = ConstantExpr::getSub(Distance, ConstantInt::get(Long, 5));
-  Constant *Relative = ConstantExpr::getTrunc(Distance, Type::getInt32Ty(C));
-  F.setPrologueData(ConstantStruct::getAnon({ConstantInt::get(Type::getInt8Ty(C), 0xe8), Relative}, /*Packed=*/true));
+  F.setPrologueData(machineOf(*F.getParent()).callAtEntry(F, *Callee));
 }
 
 // A name for the place so many bytes behind the function's beginning, which ends with the object.

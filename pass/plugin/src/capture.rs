@@ -18,8 +18,12 @@ use crate::error::Error;
 use crate::facts;
 use crate::facts::eligible::Eligibility;
 use crate::llvm::{Bitcode, Function, Module, Reference, Run, byte_directive};
+use crate::machine::{Machine, Refer};
 use crate::pass::{Job, Read, fnv1a, producer};
 use crate::prepare;
+
+/// A label at the beginning of each body of a skeleton.
+const LABEL: &str = "77";
 
 /// What is kept of a module to generate its code.
 pub struct Kept {
@@ -166,11 +170,12 @@ fn bodies<'m>(
     let numbered: Vec<_> = Eligibility::new(module, job.in_executable()).instrumented(module).collect();
     let numbers: HashMap<Function<'m>, usize> = numbered.into_iter().zip(0..).collect();
     let functions = module.functions().into_iter().filter(|f| f.has_body() && !f.linkage().declaration);
+    let machine = module.machine();
     let bodies = functions.map(|function| {
         let number = numbers.get(&function).copied();
         let called = number.zip(facts).map(|(number, facts)| called(&facts.functions[number]));
         let number = number.map_or(skeleton::NO_FUNCTION, |number| number as u32);
-        (function, body(number, id, &called.unwrap_or_default(), &function.references()))
+        (function, body(machine, number, id, &called.unwrap_or_default(), &function.references()))
     });
     bodies.collect()
 }
@@ -180,23 +185,25 @@ fn can_be_written(name: &str) -> bool {
     emit::can_be_written(name) && !name.contains(['{', '|', '}'])
 }
 
-fn body(number: u32, id: u64, called: &[&str], references: &[Reference]) -> String {
-    let header = [&skeleton::MARK[..], &number.to_le_bytes(), &id.to_le_bytes()].concat();
-    let mut asm = format!("77:\n{}\n", byte_directive(&header));
+fn body(machine: &dyn Machine, number: u32, id: u64, called: &[&str], references: &[Reference]) -> String {
+    let code = &machine.shared().objects;
+    let refer = |how: Refer, symbol: &str| machine.reference(how, symbol, LABEL);
+    let header = [&code.mark[..], &number.to_le_bytes(), &id.to_le_bytes()].concat();
+    let mut asm = format!("{LABEL}:\n{}\n", byte_directive(&header));
     let quoted = |name: &str| format!("\"{}\"", name.replace('$', "$$"));
     for name in called {
         let reference = references.iter().find(|reference| reference.name == *name);
         match reference.filter(|reference| can_be_written(&reference.assembly)) {
-            Some(reference) => _ = writeln!(asm, "call {}@PLT", quoted(&reference.assembly)),
-            None => _ = writeln!(asm, "{}", byte_directive(&[skeleton::CALL, 0, 0, 0, 0])),
+            Some(reference) => _ = writeln!(asm, "{}", refer(Refer::Call, &quoted(&reference.assembly))),
+            None => _ = writeln!(asm, "{}", byte_directive(code.no_call)),
         }
     }
     // No other image can have it, so that no linker leaves a reference open.
     let marker = skeleton::ENCODED_SYMBOL;
-    let _ = writeln!(asm, ".hidden {marker}\nmovq {marker}@GOTPCREL(%rip), %rax");
+    let _ = writeln!(asm, ".hidden {marker}\n{}", refer(Refer::Data, marker));
     // Code refers to the runtime, so that linkers take its members where they stand.
     if number != skeleton::NO_FUNCTION {
-        let _ = writeln!(asm, "movq {}@GOTPCREL(%rip), %rax", pcce_abi::VERSION_SYMBOL);
+        let _ = writeln!(asm, "{}", refer(Refer::Data, pcce_abi::VERSION_SYMBOL));
     }
     // All linkers take these; a reference that only names another image's symbol some do not.
     for reference in references.iter().filter(|reference| can_be_written(&reference.assembly)) {
@@ -204,13 +211,14 @@ fn body(number: u32, id: u64, called: &[&str], references: &[Reference]) -> Stri
         if reference.weak {
             let _ = writeln!(asm, ".weak {name}");
         }
-        let _ = match reference {
-            Reference { thread_local: true, .. } => writeln!(asm, "movq {name}@GOTTPOFF(%rip), %rax"),
-            Reference { local: true, .. } => writeln!(asm, ".reloc 77b, R_X86_64_NONE, {name}"),
-            Reference { function: true, .. } if called.contains(&&*reference.name) => Ok(()),
-            Reference { function: true, .. } => writeln!(asm, "call {name}@PLT"),
-            _ => writeln!(asm, "movq {name}@GOTPCREL(%rip), %rax"),
+        let how = match reference {
+            Reference { thread_local: true, .. } => Refer::ThreadLocal,
+            Reference { local: true, .. } => Refer::Nothing,
+            Reference { function: true, .. } if called.contains(&&*reference.name) => continue,
+            Reference { function: true, .. } => Refer::Call,
+            _ => Refer::Data,
         };
+        let _ = writeln!(asm, "{}", refer(how, &name));
     }
     asm
 }

@@ -25,6 +25,7 @@ mod error;
 mod facts;
 mod generate;
 mod llvm;
+mod machine;
 mod pass;
 mod places;
 mod prepare;

@@ -4,13 +4,15 @@
 //!
 //! | bytes | content |
 //! |---|---|
-//! | 4 | [`MARK`]: an instruction that ends the process, and two letters |
+//! | 4 | the mark: an instruction that ends the process, and two letters ([`ObjectCode::mark`]) |
 //! | 4 | the function's number in its module, little endian; [`NO_FUNCTION`] of one that the pass leaves alone |
 //! | 8 | the module's id, little endian |
-//! | 5 each | calls of the functions that it calls by name and whose body another module may have |
+//! | | calls of the functions that it calls by name and whose body another module may have, of equal lengths |
 //!
 //! So a file that any linker makes of skeletons says which body of each function was kept, and whom each call by name
 //! reaches.
+//!
+//! [`ObjectCode::mark`]: crate::machine::objects::ObjectCode::mark
 
 #[cfg(feature = "tables")]
 use alloc::{format, string::String};
@@ -45,16 +47,10 @@ pub const NAMES_SECTION: &str = ".pcce.names";
 /// All skeletons refer to this symbol, which only `pcce-ld` gives to a link.
 pub const ENCODED_SYMBOL: &str = "__pcce_encoded_by_pcce_ld";
 
-/// What each function begins with.
-pub const MARK: [u8; 4] = [0x0f, 0x0b, b'P', b'C'];
 /// Length of what is in front of the calls.
 pub const HEADER_LEN: usize = 16;
 /// The number of functions that the pass leaves alone.
 pub const NO_FUNCTION: u32 = u32::MAX;
-/// Length of a call.
-pub const CALL_LEN: usize = 5;
-/// The first byte of a call; the distance from its end follows.
-pub const CALL: u8 = 0xe8;
 
 /// The symbol of the site array of a module.
 #[cfg(feature = "tables")]

@@ -198,12 +198,12 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    /// Where the activation begins on the stack: what is above its return address.
+    /// Where the activation begins on the stack, as unwind tables count it.
     fn canonical_frame_address(&self) -> Address<'m> {
-        let name = "llvm.addressofreturnaddress.p0";
+        let (name, offset) = self.b.module.machine().canonical_frame_address();
         let function = self.b.module.external_function(name, Some(self.b.module.ptr()), &[]);
         let address = self.b.call(function, &[]).result().as_address().expect("it returns an address");
-        self.b.offset(address, size_of::<u64>() as u64)
+        self.b.offset(address, offset)
     }
 
     fn site(&self, site: u32) -> Address<'m> {

@@ -40,11 +40,11 @@ impl Values {
             (old, new) => Width::of_difference(width(old), width(new)),
         };
         let at = self.entry((old as u32, new as u32)) * ENTRY;
-        match width {
-            Width::Byte => b.add_immediate(&format!("{START}@ABS8+{at}"), word),
-            Width::Word => b.add_immediate(&format!("{START}+{at}"), word),
-            Width::Long => {
-                let value = b.immediate(&format!("{START}+{at}"));
+        let machine = b.module.machine();
+        match machine.add_value(width, START, at) {
+            Some(assembly) => b.change_word(assembly, word),
+            None => {
+                let value = b.computed_word(machine.load_value(START, at));
                 b.store(b.add(b.load_word(word), value), word);
             }
         }

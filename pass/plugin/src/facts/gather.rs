@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use pcce_encoding::FunctionId;
 
-use super::assembly;
 use super::eligible::Eligibility;
 use super::named::{Named, Uses};
 use super::resolve::{Binding, Target, name_of, resolve};
 use crate::code::{Code, FunctionCode};
 use crate::llvm::{self, Instruction, Module, Opcode, Signature, TailCall};
+use crate::machine::Machine;
 use pcce_model::{
     AddressPlaces, Call, CallKind, Function, NoCallback, Pointer, RuntimeCall, TailCallee, TypeId,
     Unannounced,
@@ -62,6 +62,7 @@ pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathere
     }
     let mut reader = Reader {
         knowledge,
+        machine: module.machine(),
         index,
         builtin_jumps: builtin_jumps(module),
         types: HashMap::new(),
@@ -92,6 +93,7 @@ fn builtin_jumps(module: Module<'_>) -> HashMap<llvm::Function<'_>, bool> {
 
 struct Reader<'a, 'm> {
     knowledge: &'a Knowledge<'a, 'm>,
+    machine: &'static dyn Machine,
     index: HashMap<llvm::Function<'m>, FunctionId>,
     /// Intrinsics for `__builtin_setjmp` and its like, and whether it is that one.
     builtin_jumps: HashMap<llvm::Function<'m>, bool>,
@@ -200,7 +202,7 @@ impl<'m> Reader<'_, 'm> {
     ) -> Option<CallKind> {
         match resolve(call.called(), self.knowledge.binding) {
             Target::Asm(text) => {
-                if !assembly::may_call(&text) {
+                if !self.machine.may_call(&text) {
                     return None;
                 }
                 if call.opcode() == Opcode::CallBr {

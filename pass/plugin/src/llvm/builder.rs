@@ -14,6 +14,7 @@ use llvm_sys::prelude::*;
 use super::shim::*;
 use super::value::cstring;
 use super::{Address, Call, Callee, Constant, Instruction, Module, Type, Word};
+use crate::machine::InlineAssembly;
 
 /// Emits instructions in front of a given one.
 pub struct Builder<'m> {
@@ -109,26 +110,24 @@ impl<'m> Builder<'m> {
         Word(built(self.llvm.build_int_add::<IntValue<'m>>(a.0, b.0, "")))
     }
 
-    /// Adds what an assembler's expression says to a word, by one instruction.
-    pub fn add_immediate(&self, expression: &str, word: Address<'m>) {
+    /// Changes a word by assembly: the word is its result and its operand.
+    pub fn change_word(&self, assembly: InlineAssembly, word: Address<'m>) {
         let ty = self
             .module
             .context()
             .void_type()
             .fn_type(&[self.module.context().ptr_type(AddressSpace::default()).into(); 2], false);
-        let text = format!("addq $${expression}, $0");
-        let places = "=*m,*m,~{flags}";
-        let call = self.assembly(ty, text, places, &[word, word]);
+        let call = self.assembly(ty, assembly, &[word, word]);
         let kind = Attribute::get_named_enum_kind_id("elementtype");
         let of_word =
             self.module.context().create_type_attribute(kind, self.module.context().i64_type().into());
         (0..2).for_each(|word| call.add_attribute(AttributeLoc::Param(word), of_word));
     }
 
-    /// What an assembler's expression says.
-    pub fn immediate(&self, expression: &str) -> Word<'m> {
+    /// The result of assembly without operands.
+    pub fn computed_word(&self, assembly: InlineAssembly) -> Word<'m> {
         let ty = self.module.context().i64_type().fn_type(&[], false);
-        let call = self.assembly(ty, format!("movabsq $${expression}, $0"), "=r", &[]);
+        let call = self.assembly(ty, assembly, &[]);
         // SAFETY: a call that was just made, and returns a word.
         Word(unsafe { IntValue::new(call.as_value_ref()) })
     }
@@ -137,12 +136,12 @@ impl<'m> Builder<'m> {
     fn assembly(
         &self,
         ty: FunctionType<'m>,
-        text: String,
-        places: &str,
+        assembly: InlineAssembly,
         operands: &[Address<'m>],
     ) -> CallSiteValue<'m> {
         let context = self.module.context();
-        let code = context.create_inline_asm(ty, text, places.to_owned(), true, false, None, false);
+        let InlineAssembly { text, constraints } = assembly;
+        let code = context.create_inline_asm(ty, text, constraints.to_owned(), true, false, None, false);
         let operands: Vec<BasicMetadataValueEnum<'_>> = operands.iter().map(|v| v.0.into()).collect();
         let call = built(self.llvm.build_indirect_call(ty, code, &operands, ""));
         let kind = Attribute::get_named_enum_kind_id("nounwind");

@@ -1,7 +1,7 @@
 //! A module: what is in it, and what is added to it.
 
 use std::collections::HashSet;
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::mem::ManuallyDrop;
 
 use inkwell::AddressSpace;
@@ -44,6 +44,12 @@ impl<'m> Module<'m> {
         let mut len = 0;
         // SAFETY: live module; the text is copied.
         unsafe { text(LLVMGetModuleIdentifier(self.raw(), &mut len), len) }
+    }
+
+    /// The target triple; empty if the module has none.
+    pub fn triple(self) -> String {
+        // SAFETY: live module, whose triple is text that ends with a zero; it is copied.
+        unsafe { CStr::from_ptr(LLVMGetTarget(self.raw())).to_string_lossy().into_owned() }
     }
 
     /// All functions, in order.

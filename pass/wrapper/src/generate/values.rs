@@ -4,6 +4,7 @@
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64};
 use object::read::elf::{FileHeader, Rela, SectionHeader, Sym};
 use object::{Endianness, U64, pod};
+use pcce_abi::machine::Machine;
 use pcce_abi::skeleton::VALUES_SECTION;
 
 /// Length of an entry of the section.
@@ -28,6 +29,8 @@ fn changes(object: &[u8], values: &[i64]) -> Result<Vec<Change>, String> {
     let damaged = |error: object::read::Error| error.to_string();
     let endian = Endianness::Little;
     let header = FileHeader64::<Endianness>::parse(object).map_err(damaged)?;
+    let e_machine = header.e_machine(endian).0;
+    let machine = Machine::of_elf(e_machine).ok_or_else(|| format!("it is for the machine {e_machine}"))?;
     let sections = header.sections(endian, object).map_err(damaged)?;
     let Some((own, section)) = sections.section_by_name(endian, VALUES_SECTION.as_bytes()) else {
         return Ok(Vec::new());
@@ -60,15 +63,15 @@ fn changes(object: &[u8], values: &[i64]) -> Result<Vec<Change>, String> {
             };
             let place = symbol.st_value(endian).wrapping_add_signed(relocation.r_addend.get(endian));
             let value = difference(place).ok_or_else(|| format!("it has no value at {place:#x}"))?;
-            let wide = || format!("the value {value} is too wide for its place");
-            let bytes = match relocation.r_type(endian, false) {
-                elf::R_X86_64_8 => i8::try_from(value).map_err(|_| wide())?.to_le_bytes().to_vec(),
-                elf::R_X86_64_32 | elf::R_X86_64_32S => {
-                    i32::try_from(value).map_err(|_| wide())?.to_le_bytes().to_vec()
-                }
-                elf::R_X86_64_64 => value.to_le_bytes().to_vec(),
-                other => return Err(format!("a value has a relocation of kind {other:?}")),
-            };
+            let kind = relocation.r_type(endian, false);
+            let length = (machine.objects.value_len)(kind.0)
+                .ok_or_else(|| format!("a value has a relocation of kind {kind:?}"))?;
+            let bytes = value.to_le_bytes()[..length].to_vec();
+            // The bytes that are left out repeat the sign.
+            let unused = i64::BITS - 8 * length as u32;
+            if value << unused >> unused != value {
+                return Err(format!("the value {value} is too wide for its place"));
+            }
             let at = relocation.r_offset.get(endian);
             if at.checked_add(bytes.len() as u64).is_none_or(|end| end > target.sh_size(endian)) {
                 return Err("a value lies behind the end of its section".to_owned());

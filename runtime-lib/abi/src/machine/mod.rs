@@ -3,6 +3,7 @@
 //! Everything outside this folder is generic. Another machine is a folder beside `x86_64`, with a [`Machine`] and a type
 //! that implements `Unwind`, and a line in each of the two tables below.
 
+pub mod objects;
 pub mod x86_64;
 
 /// The machine for which this crate is compiled, for the walk over stacks.
@@ -18,6 +19,8 @@ pub struct Machine {
     pub elf: u16,
     /// The first part of its target triples.
     pub architecture: &'static str,
+    /// Its code in object files.
+    pub objects: objects::ObjectCode,
 }
 
 impl Machine {

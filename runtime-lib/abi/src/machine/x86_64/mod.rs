@@ -1,12 +1,13 @@
 //! x86-64, with the System V psABI.
 
+mod objects;
 #[cfg(feature = "unwind")]
 mod unwind;
 
 use super::Machine;
 
 /// The machine, by its facts.
-pub const MACHINE: Machine = Machine { elf: 62, architecture: "x86_64" };
+pub const MACHINE: Machine = Machine { elf: 62, architecture: "x86_64", objects: objects::OBJECT_CODE };
 
 /// The machine as a type, for the walk over stacks.
 #[derive(Clone, Copy)]

@@ -1,0 +1,50 @@
+//===- machine.h - what the shim knows of the machine of a module --------------===//
+//
+// Each machine is a file in machine/ that defines a Machine, and a line in the table of machine.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/TargetParser/Triple.h"
+
+#include <string>
+
+class Machine {
+public:
+  llvm::Triple::ArchType Arch;
+  // The stack pointer's number in DWARF.
+  unsigned StackPointer;
+  // How far the canonical frame address is above the stack pointer at a function's entry.
+  int64_t EntryFrameOffset;
+
+  // Returns whether the hardware itself calls functions of this convention.
+  virtual bool isInterruptHandler(llvm::CallingConv::ID Convention) const = 0;
+  // Returns whether a function of this convention can end in a call of a thunk of the same convention. The conventions
+  // of all machines are not asked for.
+  virtual bool canBeDiverted(llvm::CallingConv::ID Convention) const = 0;
+  // Returns whether all arguments go in registers, as far as the plain rules of the machine's ABI tell.
+  virtual bool inRegisters(const llvm::CallBase &Call) const = 0;
+
+  // The next four make the code of traces. Word is the address of a word of 64 bits.
+
+  // Appends a bit to the word, and returns whether it has become the highest one.
+  virtual llvm::Value *appendBit(llvm::IRBuilder<> &B, llvm::Value *Word, bool Bit) const = 0;
+  // Appends several bits to the word, which stays below 2^63.
+  virtual void appendBits(llvm::IRBuilder<> &B, llvm::Value *Word, uint64_t Bits, uint64_t Count) const = 0;
+  // Returns whether a bit of the word's highest byte is set.
+  virtual llvm::Value *isNearlyFull(llvm::IRBuilder<> &B, llvm::Value *Word) const = 0;
+  // Calls a function that keeps all registers but those that calls by the linker's stubs may change; the assembly
+  // follows the call.
+  virtual void callKeepingRegisters(llvm::IRBuilder<> &B, const std::string &Callee,
+                                    const std::string &Behind) const = 0;
+  // Returns an instruction that calls Callee from the first byte of F: the data that F begins with.
+  virtual llvm::Constant *callAtEntry(llvm::Function &F, llvm::Function &Callee) const = 0;
+};
+
+// The machine of a triple, or null.
+const Machine *machineOf(const llvm::Triple &T);
+// The machine of a module. Modules without a triple, and those of other machines, are taken for the first in the table:
+// what generates their code says what it cannot do.
+const Machine &machineOf(const llvm::Module &M);

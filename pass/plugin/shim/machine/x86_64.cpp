@@ -1,0 +1,107 @@
+//===- x86_64.cpp - x86-64, System V psABI ---------------------------------------===//
+
+#include "../machine.h"
+
+#include "llvm/IR/InlineAsm.h"
+
+using namespace llvm;
+
+namespace {
+class X86_64Machine : public Machine {
+public:
+  X86_64Machine() : Machine() {
+    Arch = Triple::x86_64;
+    StackPointer = 7;
+    // The return address.
+    EntryFrameOffset = 8;
+  }
+
+  bool isInterruptHandler(CallingConv::ID Convention) const override { return Convention == CallingConv::X86_INTR; }
+
+  bool canBeDiverted(CallingConv::ID Convention) const override {
+    switch (Convention) {
+    case CallingConv::X86_64_SysV:
+    case CallingConv::Win64:
+    case CallingConv::X86_VectorCall:
+    case CallingConv::X86_RegCall:
+      return true;
+    default:
+      return false;
+    }
+  }
+
+  bool inRegisters(const CallBase &Call) const override {
+    unsigned Integers = 0, Vectors = 0;
+    for (const Use &Argument : Call.args()) {
+      Type *T = Argument->getType();
+      if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
+        ++Integers;
+      else if (T->isFloatTy() || T->isDoubleTy() ||
+               (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
+        ++Vectors;
+      else
+        return false;
+      unsigned I = Call.getArgOperandNo(&Argument);
+      if (Call.isPassPointeeByValueArgument(I) || Call.paramHasAttr(I, Attribute::StructRet))
+        return false;
+    }
+    return Integers <= 6 && Vectors <= 8;
+  }
+
+  Value *appendBit(IRBuilder<> &B, Value *Word, bool Bit) const override {
+    // Both instructions leave the sign of the word in the flags.
+    return change(B, Bit ? "shlq $1\nincq $1" : "shlq $1", "s", Word);
+  }
+
+  void appendBits(IRBuilder<> &B, Value *Word, uint64_t Bits, uint64_t Count) const override {
+    const std::string Shift = "shlq $$" + std::to_string(Count) + ", $0";
+    change(B, Bits ? Shift + "\naddq $$" + std::to_string(Bits) + ", $0" : Shift, "", Word);
+  }
+
+  Value *isNearlyFull(IRBuilder<> &B, Value *Word) const override {
+    auto *T = FunctionType::get(B.getInt8Ty(), {Word->getType()}, false);
+    Value *Highest = B.CreateConstInBoundsGEP1_64(B.getInt8Ty(), Word, 7);
+    auto *Asm = InlineAsm::get(T, "cmpb $$0, $1", "={@ccne},*m,~{dirflag},~{fpsr},~{flags}", /*hasSideEffects=*/true);
+    CallInst *Compare = B.CreateCall(T, Asm, {Highest});
+    Compare->addParamAttr(0, Attribute::get(B.getContext(), Attribute::ElementType, B.getInt8Ty()));
+    Compare->setDoesNotThrow();
+    return B.CreateIsNotNull(Compare);
+  }
+
+  void callKeepingRegisters(IRBuilder<> &B, const std::string &Callee, const std::string &Behind) const override {
+    auto *T = FunctionType::get(B.getVoidTy(), false);
+    auto *Asm = InlineAsm::get(T, "call " + Callee + "\n" + Behind, "~{r11},~{memory},~{dirflag},~{fpsr},~{flags}",
+                               /*hasSideEffects=*/true);
+    B.CreateCall(T, Asm)->setDoesNotThrow();
+  }
+
+  Constant *callAtEntry(Function &F, Function &Callee) const override {
+    LLVMContext &C = F.getContext();
+    Type *Long = Type::getInt64Ty(C);
+    Constant *From = ConstantExpr::getPtrToInt(&F, Long);
+    Constant *Distance = ConstantExpr::getSub(ConstantExpr::getPtrToInt(&Callee, Long), From);
+    Distance = ConstantExpr::getSub(Distance, ConstantInt::get(Long, 5));
+    Constant *Relative = ConstantExpr::getTrunc(Distance, Type::getInt32Ty(C));
+    return ConstantStruct::getAnon({ConstantInt::get(Type::getInt8Ty(C), 0xe8), Relative}, /*Packed=*/true);
+  }
+
+private:
+  // Assembly that changes the word; it returns whether the flag is set that it leaves, if one is named.
+  static Value *change(IRBuilder<> &B, const std::string &Asm, const std::string &Flag, Value *Word) {
+    const std::string Constraints =
+        (Flag.empty() ? "" : "={@cc" + Flag + "},") + "=*m,*m,~{dirflag},~{fpsr},~{flags}";
+    Type *Result = Flag.empty() ? B.getVoidTy() : B.getInt8Ty();
+    auto *T = FunctionType::get(Result, {Word->getType(), Word->getType()}, false);
+    CallInst *Call = B.CreateCall(T, InlineAsm::get(T, Asm, Constraints, /*hasSideEffects=*/true), {Word, Word});
+    for (unsigned I : {0, 1})
+      Call->addParamAttr(I, Attribute::get(B.getContext(), Attribute::ElementType, B.getInt64Ty()));
+    Call->setDoesNotThrow();
+    return Flag.empty() ? nullptr : B.CreateIsNotNull(Call);
+  }
+};
+
+const X86_64Machine Instance;
+} // namespace
+
+extern const Machine &X86_64;
+const Machine &X86_64 = Instance;

@@ -1,0 +1,67 @@
+//! What the pass must know of the machine for which it compiles. `shim/machine.h` is the part of it that needs LLVM's
+//! C++ interface.
+
+mod x86_64;
+
+use pcce_abi::machine as abi;
+use pcce_model::bound::Width;
+
+use crate::llvm::Module;
+
+/// A machine.
+pub trait Machine: Sync {
+    /// What pass, runtime and decoder share.
+    fn shared(&self) -> &'static abi::Machine;
+
+    /// Assembly that refers to a symbol so that the object needs it. `label`: one, a number, in front of the
+    /// assembly.
+    fn reference(&self, how: Refer, symbol: &str, label: &str) -> String;
+
+    /// Returns whether inline assembly may call something; it may say so too often. Words with `call` in them do, macros
+    /// included, but for instructions that enter the kernel or a hypervisor; and so do jumps to anything but a label of
+    /// the assembly itself, since a switch of stacks jumps to an address on the stack.
+    fn may_call(&self, assembly: &str) -> bool;
+
+    /// One instruction that adds `symbol + offset` to a word in memory, the operand 0; none if the machine has no such
+    /// instruction for values of this width.
+    fn add_value(&self, width: Width, symbol: &str, offset: usize) -> Option<InlineAssembly>;
+
+    /// One instruction that loads `symbol + offset`, of 64 bits, into the result.
+    fn load_value(&self, symbol: &str, offset: usize) -> InlineAssembly;
+
+    /// An intrinsic that returns an address, and how far the canonical frame address is above that.
+    fn canonical_frame_address(&self) -> (&'static str, u64);
+}
+
+/// How code refers to a symbol.
+pub enum Refer {
+    /// By a call.
+    Call,
+    /// Through the global offset table.
+    Data,
+    /// As to a thread-local variable of the image's first ones (initial-exec).
+    ThreadLocal,
+    /// Only by a relocation that changes nothing.
+    Nothing,
+}
+
+/// Inline assembly as LLVM takes it.
+pub struct InlineAssembly {
+    /// The instructions.
+    pub text: String,
+    /// The constraints of the operands.
+    pub constraints: &'static str,
+}
+
+/// All machines. Modules without a target triple, and those of machines that are not here, are taken for the first: what
+/// generates their code says what it cannot do.
+const MACHINES: [&dyn Machine; 1] = [&x86_64::X86_64];
+
+impl Module<'_> {
+    /// The machine for which the module is compiled.
+    pub fn machine(self) -> &'static dyn Machine {
+        let triple = self.triple();
+        let name = triple.split('-').next().unwrap_or_default();
+        MACHINES.into_iter().find(|machine| machine.shared().architecture == name).unwrap_or(MACHINES[0])
+    }
+}

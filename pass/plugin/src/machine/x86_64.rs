@@ -1,0 +1,99 @@
+//! x86-64, System V psABI.
+
+use pcce_abi::machine::{self as abi, x86_64::MACHINE};
+use pcce_model::bound::Width;
+
+use super::{InlineAssembly, Machine, Refer};
+
+pub struct X86_64;
+
+impl Machine for X86_64 {
+    fn shared(&self) -> &'static abi::Machine {
+        &MACHINE
+    }
+
+    fn reference(&self, how: Refer, symbol: &str, label: &str) -> String {
+        match how {
+            Refer::Call => format!("call {symbol}@PLT"),
+            Refer::Data => format!("movq {symbol}@GOTPCREL(%rip), %rax"),
+            Refer::ThreadLocal => format!("movq {symbol}@GOTTPOFF(%rip), %rax"),
+            Refer::Nothing => format!(".reloc {label}b, R_X86_64_NONE, {symbol}"),
+        }
+    }
+
+    fn may_call(&self, assembly: &str) -> bool {
+        let is_call = |word: &str| {
+            let word = word.to_ascii_lowercase();
+            matches!(&*word, "ret" | "retq")
+                || word.contains("call")
+                    && !matches!(&*word, "syscall" | "vmcall" | "vmmcall" | "tdcall" | "seamcall")
+        };
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let jumps_out = |(at, jump): (usize, &str)| {
+            let before = assembly[..at].chars().next_back();
+            let rest = assembly[at + jump.len()..].trim_start_matches(['q', '\t', ' ']);
+            // `1f`, `.Lx`, and labels that are operands of `asm goto`.
+            let label = rest.starts_with(|c: char| c.is_ascii_digit())
+                || rest.starts_with(".L")
+                || rest
+                    .strip_prefix("${")
+                    .is_some_and(|r| r.split('}').next().is_some_and(|r| r.ends_with(":l")));
+            !before.is_some_and(is_word) && !label
+        };
+        assembly.split(|c| !is_word(c)).any(is_call) || assembly.match_indices("jmp").any(jumps_out)
+    }
+
+    fn add_value(&self, width: Width, symbol: &str, offset: usize) -> Option<InlineAssembly> {
+        // Without the modifier the assembler takes 4 bytes for a value that it does not know.
+        let modifier = match width {
+            Width::Byte => "@ABS8",
+            Width::Word => "",
+            Width::Long => return None,
+        };
+        let text = format!("addq $${symbol}{modifier}+{offset}, $0");
+        Some(InlineAssembly { text, constraints: "=*m,*m,~{flags}" })
+    }
+
+    fn load_value(&self, symbol: &str, offset: usize) -> InlineAssembly {
+        InlineAssembly { text: format!("movabsq $${symbol}+{offset}, $0"), constraints: "=r" }
+    }
+
+    fn canonical_frame_address(&self) -> (&'static str, u64) {
+        ("llvm.addressofreturnaddress.p0", size_of::<u64>() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assembly_that_may_call_is_found() {
+        for calls in [
+            "call f",
+            "\tcallq *$0\n",
+            "lcall *(%rax)",
+            "CALL_NOSPEC rax",
+            "mycall $0",
+            "jmp *$0",
+            "nop; jmpq *%rax",
+            "push $1\njmp\tf",
+            "syscall; call f",
+        ] {
+            assert!(X86_64.may_call(calls), "{calls}");
+        }
+        for silent in [
+            "",
+            "# nothing",
+            "syscall",
+            "vmcall",
+            "jmp 1f\n1:",
+            "jmp .Lend",
+            "2: jmpq 2b",
+            "jmp ${2:l}",
+            "fjmp x",
+        ] {
+            assert!(!X86_64.may_call(silent), "{silent}");
+        }
+    }
+}
