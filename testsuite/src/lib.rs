@@ -21,6 +21,7 @@
 
 pub mod chain;
 pub mod directives;
+pub mod distribution;
 pub mod driver;
 pub mod evaluation;
 pub mod generated;

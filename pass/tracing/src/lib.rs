@@ -10,16 +10,12 @@
 
 mod baseline;
 mod code;
-mod distribution;
 mod flow;
-mod realizable;
 mod recursion;
 
 pub use baseline::{Baseline, Callee, numbered};
 pub use code::{Code, LONGEST};
-pub use distribution::{Choices, Profile, Site, Strategy, costs, distribute, heaviest};
 pub use flow::{Block, Flow, Role};
-pub use realizable::{Untold, Witnesses, unrealizable};
 pub use recursion::tell_recursion;
 
 use petgraph::unionfind::UnionFind;

@@ -343,7 +343,7 @@ impl Evaluated<'_> {
             &fingerprint_file(&pcce)?,
             &self.program.workload_fingerprint(commands)?,
             include_str!("several_runs.rs"),
-            include_str!("../../../pass/tracing/src/distribution.rs"),
+            include_str!("../distribution/mod.rs"),
         ]);
         let run = || {
             let plain = self.runner(built).printed(commands)?;

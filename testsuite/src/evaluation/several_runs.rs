@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use object::{Object as _, ObjectSection as _};
 use pcce::trace::{EventKind, NONE, Programs, Reader, TraceFile};
 use pcce_dictionary::trace::{Kind, SECTION, parse};
-use pcce_tracing::{Choices, Strategy, costs, distribute, heaviest, unrealizable};
 use serde::{Deserialize, Serialize};
 
 use super::declarations::declarations;
+use crate::distribution::{Choices, Strategy, costs, distribute, heaviest, unrealizable};
 use crate::{checked, command, llvm};
 
 /// Numbers of parts.

@@ -3,7 +3,13 @@
 //!
 //! A *profile* is the set of sites that a run writes. Sites that may come in each other's stead are all written, as in
 //! the paper's Figure 4 (b): between two events of a function lies whatever its callees write, so a witness further
-//! down, as Ball and Larus choose, would not be the next one. [`unrealizable`](crate::unrealizable) is the condition.
+//! down, as Ball and Larus choose, would not be the next one. [`unrealizable`] is the condition.
+
+mod realizable;
+#[cfg(test)]
+mod tests;
+
+pub use realizable::{Untold, Witnesses, unrealizable};
 
 use std::collections::{BTreeSet, HashMap};
 

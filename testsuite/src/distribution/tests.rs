@@ -3,10 +3,11 @@
 
 use std::collections::VecDeque;
 
-use pcce_tracing::{
+use proptest::prelude::*;
+
+use super::{
     Choices, Profile, Site, Strategy as Way, Untold, Witnesses, costs, distribute, heaviest, unrealizable,
 };
-use proptest::prelude::*;
 
 /// A function whose nodes may be followed by these; 0 is the first one.
 fn function(after: &[&[u32]]) -> Choices {

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::distribution::{Choices, Profile};
+use super::{Choices, Profile};
 
 /// What comes next in a run's part, from a node on.
 #[derive(Clone, PartialEq, Eq, Debug)]
