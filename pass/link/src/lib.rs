@@ -30,11 +30,10 @@ use pcce_dictionary as dictionary;
 use pcce_dictionary::section::{self, Record};
 use pcce_encoding::{Encoding, FunctionId};
 pub use pcce_model::Wanted;
-use pcce_model::plan::{Action, described};
+use pcce_model::plan::{Action, described, number_ranges};
 use pcce_model::slice::{Decided, Facts, Slice};
 use pcce_model::{
     CallKind, Function, Matched, Mode, Pointer, Program, TailCallee, Targets, TypeId, derive, missing_target,
-    ranges,
 };
 use serde::Serialize;
 
@@ -311,7 +310,7 @@ pub fn encode(
     let names = hybrid::InModules { modules, added: &added, program: &program };
     let used = if measured { apply(&program, &mut encoding, frames, &names) } else { None };
     let relied_on = used.as_ref().map(|used| used.relied_on(&names)).unwrap_or_default();
-    let ranges = ranges::ranges(&program, &encoding, used.as_ref());
+    let ranges = number_ranges(&program, &encoding, used.as_ref());
     let decided = Decided::new(&program, &encoding, &ranges, used.as_ref());
     let mut orders: Vec<Order> =
         (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();

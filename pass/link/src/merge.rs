@@ -7,7 +7,7 @@ use pcce_model::slice::Options;
 use pcce_model::slice::{Facts, called};
 use pcce_model::{
     AddressPlaces, CallKind, Function, NoCallback, TailCallee, Targets, TypeId, Unannounced, Wanted,
-    makes_streams, sets_handlers, tails,
+    makes_streams, sets_handlers, tail_calls,
 };
 
 use crate::Error;
@@ -153,7 +153,7 @@ pub fn merge(
         }
         taken_outside.retain(|(name, _)| no_callback.contains(name));
     }
-    let kept_tails = tails::keep_in_cycles(&mut functions, !scratch.is_library);
+    let kept_tails = tail_calls::keep_in_cycles(&mut functions, !scratch.is_library);
     let (options, wanted) = (options.clone(), wanted.clone());
     Ok(Some(Merged { functions, kept_tails, options, targets, wanted, taken, taken_outside }))
 }

@@ -8,7 +8,7 @@ use pcce_encoding::{CallGraph, FunctionId};
 use crate::error::Error;
 use crate::profile::Matched;
 use crate::program::{CallKind, Function, Program, TypeId, Unannounced, ids};
-use crate::{Mode, groups, silent};
+use crate::{Mode, silent, tail_calls};
 
 /// How often an open call is expected to reach a function that it has never reached in the profile, beside what is
 /// expected without a profile.
@@ -42,7 +42,7 @@ pub fn derive(
     }
     set_counted(&mut functions, &counts);
     add_edges(&mut graph, &mut functions, mode);
-    let leaving_groups = groups::find(&mut functions, mode.open);
+    let leaving_groups = tail_calls::find_groups(&mut functions, mode.open);
     Ok(Program { functions, graph, leaving_groups, counts })
 }
 

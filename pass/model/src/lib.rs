@@ -6,33 +6,25 @@
 
 #![forbid(unsafe_code)]
 
-pub mod begins;
 pub mod bound;
 mod error;
 mod graph;
-mod groups;
 pub mod hybrid;
-mod jumps;
 mod lists;
 pub mod plan;
 mod profile;
 mod program;
-pub mod ranges;
 mod silent;
-mod site_bytes;
 pub mod slice;
-pub mod tails;
+pub mod tail_calls;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;
 pub mod thunks;
-mod updates;
 
 pub use error::Error;
 pub use graph::derive;
-pub use groups::pointers_to;
-pub use jumps::Jumps;
 pub use lists::{
     NoCallback, Patterns, Targets, Wanted, called_within, makes_streams, missing_target, names, sets_handlers,
 };
@@ -41,6 +33,7 @@ pub use program::{
     AddressPlaces, Call, CallKind, Function, Pointer, Program, RuntimeCall, STD_THREAD, Source,
     SourceLocation, TailCallee, TypeId, Unannounced, ids,
 };
+pub use tail_calls::Jumps;
 
 /// What the call graph is made for.
 #[derive(Clone, Copy)]

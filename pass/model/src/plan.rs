@@ -3,18 +3,15 @@
 //! Both are made from the same values in one place, so that the program and its dictionary
 //! cannot tell different stories.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
+use pcce_abi::{self as abi, SiteByte};
 use pcce_dictionary as dictionary;
-use pcce_encoding::{EdgeCode, Encoding, FunctionId, PushReason};
+use pcce_encoding::{EdgeCode, Encoding, FlowBlock, FramePlace, FunctionId, PushReason, frame_places};
 use pcce_options::PassOptions;
 
-use crate::begins::{self, FrameBegins};
 use crate::hybrid::{self, Used};
-use crate::jumps::Jumps;
-use crate::updates::chain;
-use crate::{Call, CallKind, Function, Program, RuntimeCall, STD_THREAD, Source, Unannounced};
-use crate::{ranges, site_bytes};
+use crate::{Call, CallKind, Function, Jumps, Program, RuntimeCall, STD_THREAD, Source, Unannounced};
 
 /// What is done at a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +62,25 @@ impl PlannedCall {
     /// Whether it pushes.
     pub fn pushes(&self) -> bool {
         matches!(self.action, Action::Push(_))
+    }
+}
+
+/// Where the frame for a function's pushes is begun: once in front of all pushes of an activation, where that is best.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FrameBegins {
+    /// At these calls, by their places in the function's calls: their pushes begin it.
+    pub at_pushes: BTreeSet<usize>,
+    /// In front of the last instruction of these blocks.
+    pub at_ends: BTreeSet<u32>,
+    /// On ways from the end of one block to another, ⟨block, successor⟩, in the order in which blocks are made for
+    /// them.
+    pub on_ways: Vec<(u32, u32)>,
+}
+
+impl FrameBegins {
+    /// Returns whether it begins in front of the call, at the end of the call's block.
+    pub fn is_before(&self, call: &Call) -> bool {
+        call.ends_block && self.at_ends.contains(&call.block)
     }
 }
 
@@ -151,7 +167,7 @@ pub struct Basis<'a> {
 pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     let &Basis { program, encoding, used, options, .. } = basis;
     let mut maker = Maker::new(basis);
-    let ranges = ranges::ranges(program, encoding, used);
+    let ranges = number_ranges(program, encoding, used);
     let mut functions = Vec::with_capacity(program.functions.len());
     let mut rows = Vec::with_capacity(program.functions.len());
     let mut encoded = Vec::with_capacity(program.functions.len());
@@ -174,7 +190,7 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
         row.jumped_to = maker.jumps.may_lead_to(i, function);
     }
     let Maker { names, files, sites, edges, stack_offsets, open_node, .. } = maker;
-    let site_bytes = site_bytes::of(used, &functions, &sites, &edges, &stack_offsets);
+    let site_bytes = site_bytes(used, &functions, &sites, &edges, &stack_offsets);
     Plan {
         functions,
         symbols: dictionary::Module {
@@ -226,8 +242,24 @@ fn hybrid_rows(used: &Used, stack_offsets: Vec<(u32, u32)>) -> dictionary::Hybri
     }
 }
 
-/// What the encoding says of a call that is not silent. `open`: the graph has an open node.
-pub(crate) fn by_edge(call: &Call, encoding: &Encoding, open: bool) -> Action {
+/// What is done at a call of `function`.
+pub(crate) fn action(program: &Program, encoding: &Encoding, function: &Function, call: &Call) -> Action {
+    match call.kind {
+        CallKind::Runtime(runtime) => Action::Replace(runtime),
+        CallKind::Published(_) => Action::Publish,
+        CallKind::Silent(_) => Action::None,
+        _ if is_quiet(program, function, call) => Action::None,
+        _ => by_edge(call, encoding, program.graph.open_node().is_some()),
+    }
+}
+
+/// Returns whether a call is one of a silent function, which needs nothing, or is in one.
+fn is_quiet(program: &Program, function: &Function, call: &Call) -> bool {
+    function.silent || matches!(call.kind, CallKind::Direct(callee) if program[callee].silent)
+}
+
+/// What the encoding says of a call. `open`: the graph has an open node.
+fn by_edge(call: &Call, encoding: &Encoding, open: bool) -> Action {
     // Ids of open calls are not negative; those of modules without an open node are not positive, so that a
     // function of such a module knows who enters it.
     let sign = |id: u64| if open { id } else { id.wrapping_neg() };
@@ -299,36 +331,22 @@ impl<'a> Maker<'a> {
         let Basis { program, options, .. } = *self.basis;
         let mut calls = Vec::with_capacity(function.calls.len());
         for (c, call) in function.calls.iter().enumerate() {
-            // A call of a silent function, which needs nothing, or in one.
-            let quiet =
-                function.silent || matches!(call.kind, CallKind::Direct(callee) if program[callee].silent);
-            let by_edge = match quiet {
-                true => Action::None,
-                false => by_edge(call, self.basis.encoding, self.open_node.is_some()),
-            };
-            if by_edge == Action::None {
+            let action = action(program, self.basis.encoding, function, call);
+            if action == Action::None {
                 self.jumps.add(call);
             }
-            if quiet && !options.common.verify {
+            let needs_nothing = is_quiet(program, function, call) || matches!(call.kind, CallKind::Silent(_));
+            if needs_nothing && !options.common.verify {
                 continue;
             }
-            let (kind, action) = match &call.kind {
-                CallKind::Silent(_) if !options.common.verify => continue,
-                CallKind::Silent(name) => {
-                    (dictionary::SiteKind::External(self.names.number(name)), Action::None)
+            let kind = match &call.kind {
+                CallKind::Silent(name) | CallKind::Published(name) | CallKind::External(name) => {
+                    dictionary::SiteKind::External(self.names.number(name))
                 }
-                CallKind::Published(name) => {
-                    (dictionary::SiteKind::External(self.names.number(name)), Action::Publish)
-                }
-                CallKind::External(name) => {
-                    (dictionary::SiteKind::External(self.names.number(name)), by_edge)
-                }
-                CallKind::Indirect => (dictionary::SiteKind::Indirect, by_edge),
-                CallKind::Asm => (dictionary::SiteKind::Asm, by_edge),
-                CallKind::Direct(callee) => {
-                    (dictionary::SiteKind::Direct(Some(callee.index() as u32)), by_edge)
-                }
-                CallKind::Runtime(runtime) => (dictionary::SiteKind::Capture, Action::Replace(*runtime)),
+                CallKind::Indirect => dictionary::SiteKind::Indirect,
+                CallKind::Asm => dictionary::SiteKind::Asm,
+                CallKind::Direct(callee) => dictionary::SiteKind::Direct(Some(callee.index() as u32)),
+                CallKind::Runtime(_) => dictionary::SiteKind::Capture,
             };
             let locations = self.locations(id, c);
             let creates = matches!(&call.kind, CallKind::External(name) if name == STD_THREAD);
@@ -401,16 +419,127 @@ impl<'a> Maker<'a> {
         range: Option<u64>,
     ) -> PlannedFunction {
         let Basis { program, encoding, used, source, .. } = *self.basis;
-        let frame = begins::find(&program[id], &calls, || source.flow(id));
+        let frame = place_frame(&program[id], &calls, || source.flow(id));
         chain(&program[id], &mut calls, frame.as_ref());
         PlannedFunction {
             calls,
             frame,
             entry_site,
-            base: ranges::base(encoding, id, range),
+            base: number_base(encoding, id, range),
             leaves: leaves(program[id].silent, self.open_node.is_some(), encoding.is_entry(id)),
             needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),
             begins_stack: used.is_some() && hybrid::is_main(program, id),
         }
     }
+}
+
+/// Decides where the frame is begun; none if no call pushes.
+pub(crate) fn place_frame(
+    function: &Function,
+    calls: &[PlannedCall],
+    flow: impl FnOnce() -> Vec<FlowBlock>,
+) -> Option<FrameBegins> {
+    let mut pushing = calls.iter().filter(|call| call.pushes()).map(|call| call.call).peekable();
+    pushing.peek()?;
+    if function.reads_state {
+        // It may switch to another state.
+        return Some(FrameBegins { at_pushes: pushing.collect(), ..FrameBegins::default() });
+    }
+    let flow = flow();
+    let mut first_push = vec![None; flow.len()];
+    for call in pushing {
+        first_push[function.calls[call].block as usize].get_or_insert(call);
+    }
+    let mut begins = FrameBegins::default();
+    let pushes: Vec<bool> = first_push.iter().map(Option::is_some).collect();
+    for place in frame_places(&flow, &pushes) {
+        match place {
+            FramePlace::FirstPush(block) => begins.at_pushes.extend(first_push[block as usize]),
+            FramePlace::End(block) => _ = begins.at_ends.insert(block),
+            FramePlace::On(from, way) => begins.on_ways.push((from, way)),
+        }
+    }
+    Some(begins)
+}
+
+/// Lets what a call adds stay until the next one in the same block that adds, where nothing in between could look.
+/// (LLVM does not see that it could: it knows the value that was stored, and makes five instructions of what are two.)
+pub(crate) fn chain(function: &Function, calls: &mut [PlannedCall], frame: Option<&FrameBegins>) {
+    // These look at the state, or bring another one.
+    if function.reads_state || function.returns_twice {
+        return;
+    }
+    for next in 1..calls.len() {
+        let [call, next] = &mut calls[next - 1..=next] else { unreachable!("two calls") };
+        let same_block = function.calls[call.call].block == function.calls[next.call].block;
+        let behind_frame = frame.is_some_and(|frame| frame.is_before(&function.calls[next.call]));
+        let joined = same_block && !behind_frame;
+        if let (Action::Add(left), Action::Add(_), true) = (call.action, next.action, joined) {
+            call.stays = true;
+            next.left = left;
+        }
+    }
+}
+
+/// The bytes of a module's site array, by the numbers of the sites: what the runtime must know of each site. None if all are 0, without a hybrid encoding. `stack_offsets`: those of the
+/// edges, with one.
+fn site_bytes(
+    used: Option<&Used>,
+    functions: &[PlannedFunction],
+    sites: &[dictionary::Site],
+    edges: &[dictionary::Edge],
+    stack_offsets: &[(u32, u32)],
+) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; sites.len()];
+    for call in functions.iter().flat_map(|function| &function.calls).filter(|call| call.runs_task) {
+        bytes[call.site as usize] |= SiteByte::RUNS_TASK;
+    }
+    let Some(used) = used else { return bytes.iter().any(|&byte| byte != 0).then_some(bytes) };
+    for (byte, site) in bytes.iter_mut().zip(sites) {
+        if used.hybrid.needs_stack_offset(FunctionId::new(site.function)) {
+            *byte |= SiteByte::NEEDS_OFFSET;
+        }
+    }
+    for (edge, _) in stack_offsets {
+        let edge = &edges[*edge as usize];
+        let pushes = !matches!(edge.code, dictionary::EdgeCode::Add(_) | dictionary::EdgeCode::Open(_));
+        if pushes && matches!(sites[edge.site as usize].kind, dictionary::SiteKind::Direct(_)) {
+            bytes[edge.site as usize] |= SiteByte::KNOWN_BASE;
+        }
+    }
+    Some(bytes)
+}
+
+/// Returns whether the function takes context numbers (`pcce_context()`).
+fn takes_numbers(function: &Function) -> bool {
+    function.calls.iter().any(|call| matches!(call.kind, CallKind::Runtime(RuntimeCall::Context)))
+}
+
+/// Ranges of context numbers, one for each function of an executable that takes numbers, so that the number alone names
+/// function and context. Small ranges come first: the fewer digits a number has, the more room is there for that of a
+/// chain of frames beside it. Where a range does not fit below 2^63, the function has none, and its contexts are
+/// interned.
+pub fn number_ranges(program: &Program, encoding: &Encoding, used: Option<&Used>) -> Vec<Option<u64>> {
+    let mut ranges = vec![None; program.functions.len()];
+    if program.graph.open_node().is_none() {
+        return ranges;
+    }
+    let takes = |i: &usize| takes_numbers(&program.functions[*i]);
+    let by_number = |i: &usize| used.is_none_or(|u| !u.hybrid.needs_stack_offset(FunctionId::new(*i as u32)));
+    let num_cc = |i: usize| encoding.num_cc(FunctionId::new(i as u32));
+    let mut functions: Vec<usize> = (0..ranges.len()).filter(takes).filter(by_number).collect();
+    functions.sort_by_key(|&i| num_cc(i));
+    // Number 0 means "no context".
+    let mut next = 1_u64;
+    for i in functions {
+        let Some(end) = next.checked_add(num_cc(i)).filter(|&end| end <= abi::INTERNED) else { break };
+        ranges[i] = Some(next);
+        next = end;
+    }
+    ranges
+}
+
+/// What makes a number of a function's id, by the start of its range; [`abi::NO_RANGE`] without one.
+pub fn number_base(encoding: &Encoding, function: FunctionId, range: Option<u64>) -> u64 {
+    range.map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(function)))
 }

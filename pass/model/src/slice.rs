@@ -10,14 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use pcce_encoding::{Encoding, FunctionId};
 
-use crate::begins;
 use crate::bound::Width;
 use crate::hybrid::{self, Used};
-use crate::plan::{self, Action, PlannedCall, PlannedFunction, Push};
+use crate::plan::{self, Action, PlannedCall, PlannedFunction, Push, chain, number_base, place_frame};
 use crate::thunks::Thunk;
-use crate::updates::chain;
 use crate::{
-    Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, Wanted, ranges,
+    Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, Wanted,
 };
 
 /// What an object carries of its module.
@@ -279,7 +277,7 @@ pub struct Decided<'a> {
 }
 
 impl<'a> Decided<'a> {
-    /// Of a program, its encoding, and the ranges of its context numbers ([`ranges::ranges`]).
+    /// Of a program, its encoding, and the ranges of its context numbers ([`plan::number_ranges`]).
     /// `used`: what is left out of the encoding.
     pub fn new(
         program: &'a Program,
@@ -313,16 +311,7 @@ impl<'a> Decided<'a> {
     /// What is done at a call.
     pub fn action(&self, caller: FunctionId, call: usize) -> Action {
         let function = &self.program[caller];
-        let call = &function.calls[call];
-        let silent = |callee: FunctionId| self.program[callee].silent;
-        match &call.kind {
-            CallKind::Runtime(runtime) => Action::Replace(*runtime),
-            CallKind::Published(_) => Action::Publish,
-            CallKind::Silent(_) => Action::None,
-            _ if function.silent => Action::None,
-            CallKind::Direct(callee) if silent(*callee) => Action::None,
-            _ => plan::by_edge(call, self.encoding, self.program.graph.open_node().is_some()),
-        }
+        plan::action(self.program, self.encoding, function, &function.calls[call])
     }
 
     /// What is decided for a function that has these sites, so many calls, and behind them those of comparisons.
@@ -340,7 +329,7 @@ impl<'a> Decided<'a> {
         let calls: Vec<SliceCall> = calls.collect();
         // Nothing else has numbers.
         let numbers = calls.iter().any(|call| call.does == Does::Replace(RuntimeCall::Context));
-        let base = || ranges::base(self.encoding, id, self.ranges[id.index()]);
+        let base = || number_base(self.encoding, id, self.ranges[id.index()]);
         SliceFunction {
             kept,
             escapes: function.external || function.otherwise_used,
@@ -431,7 +420,7 @@ pub fn planned(
             });
         }
         calls.sort_unstable_by_key(|call| call.call);
-        let frame = begins::find(function, &calls, || source.flow(FunctionId::new(i as u32)));
+        let frame = place_frame(function, &calls, || source.flow(FunctionId::new(i as u32)));
         chain(function, &mut calls, frame.as_ref());
         planned.push(PlannedFunction {
             calls,

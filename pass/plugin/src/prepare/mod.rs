@@ -6,7 +6,7 @@
 //! push, comparisons of pointers with probable targets ([`targets`]). Push thunks are no preparation: which calls get
 //! one is planned, and they change no other fact.
 
-mod tails;
+mod tail_calls;
 pub mod targets;
 
 use pcce_model::NoCallback;
@@ -40,9 +40,11 @@ pub fn control_flow<'e>(
 ) {
     // Those that callers may enter without having pushed do so at their entry: they have to pop.
     let unpushed = entered_unpushed(run.module(), no_callback, entered);
-    tails::unmark_inner_calls(run.module());
-    tails::keep_in_cycles(run.module(), &unpushed);
-    tails::keep(run.module(), &Eligibility::new(run.module(), open), |number| elsewhere(number).kept_tails);
+    tail_calls::unmark_inner_calls(run.module());
+    tail_calls::keep_in_cycles(run.module(), &unpushed);
+    tail_calls::keep(run.module(), &Eligibility::new(run.module(), open), |number| {
+        elsewhere(number).kept_tails
+    });
     // Where a variable is told at the beginning of a landing pad with phis, code generation of LLVM 19 puts the copies
     // for the phis in front of the pad's label, and exceptions miss them. The pass leaves it more copies to make.
     run.module().functions().into_iter().filter(|f| f.has_body()).for_each(Function::untell_in_pads);

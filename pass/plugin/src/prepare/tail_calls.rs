@@ -1,4 +1,4 @@
-//! Ordinary tail calls that stay such ([`pcce_model::tails`]).
+//! Ordinary tail calls that stay such ([`pcce_model::tail_calls`]).
 //!
 //! A module by itself finds the cycles of its own calls. Calls of other modules are taken to end: only the step at the
 //! link sees cycles through several modules.
@@ -9,7 +9,7 @@ use pcce_encoding::FunctionId;
 
 use crate::facts::eligible::Eligibility;
 use crate::llvm::{Call, Function, Module, Signature, TailCall};
-use pcce_model::{AddressPlaces, Pointer, TailCallee, TypeId, tails};
+use pcce_model::{AddressPlaces, Pointer, TailCallee, TypeId, tail_calls};
 
 /// Takes the mark off calls that are not the last of their functions. LLVM sets it wherever the callee does not see the
 /// caller's frame, and what has it is taken for a call that may become a jump.
@@ -54,7 +54,7 @@ pub fn keep_in_cycles<'m>(module: Module<'m>, unpushed: &HashSet<Function<'m>>) 
     };
     let functions: Vec<_> = functions.iter().map(places).collect();
     let (calls, ends): (Vec<Call<'m>>, Vec<_>) = calls.into_iter().unzip();
-    for (call, on_cycle) in calls.into_iter().zip(tails::on_cycles(&functions, ends.into_iter())) {
+    for (call, on_cycle) in calls.into_iter().zip(tail_calls::on_cycles(&functions, ends.into_iter())) {
         if on_cycle {
             module.keep_tail_call(call);
         }
