@@ -153,7 +153,7 @@ impl Order {
         inserted
     }
 
-    /// Whether the order has the caller in front of the callee.
+    /// Returns whether the order has the caller in front of the callee.
     fn agrees(&self, caller: usize, callee: usize) -> bool {
         self.search.places[caller].position <= self.search.places[callee].position
     }

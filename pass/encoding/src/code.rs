@@ -6,7 +6,7 @@ pub struct Options {
     /// Width of an id in the instrumented program, 1 to 64; values outside count as the nearest one inside. No
     /// function's `numCC` exceeds 2 to this power, nor, at 64 bits, 2⁶⁴ − 1.
     pub id_bits: u32,
-    /// Whether decoding is told in which function a sub-path starts that a back edge or a cut began, as the site of
+    /// True if decoding is told in which function a sub-path starts that a back edge or a cut began, as the site of
     /// a direct call tells. Beyond the paper: the way up ends at that function, whatever else its ids stand for, so
     /// it needs no dummy in-edge, and its offset is free.
     pub known_starts: bool,
@@ -28,7 +28,7 @@ pub enum EdgeCode {
 }
 
 impl EdgeCode {
-    /// Whether the call site pushes.
+    /// Returns whether the call site pushes.
     pub fn pushes(self) -> bool {
         matches!(self, Self::Push(_))
     }

@@ -17,7 +17,7 @@ pub enum SubPaths {
 }
 
 impl SubPaths {
-    /// Whether stack offsets may be needed to tell sub-paths apart.
+    /// Returns whether stack offsets may be needed to tell sub-paths apart.
     #[inline]
     pub fn use_stack_offsets(&self) -> bool {
         matches!(self, Self::StackOffsets(_))

@@ -164,7 +164,8 @@ impl Encoding {
         }
     }
 
-    /// Whether id 0 in the function means that the sub-path starts there (the dummy in-edge; the paper, Algorithm 3).
+    /// Returns whether id 0 in the function means that the sub-path starts there (the dummy in-edge; the paper,
+    /// Algorithm 3).
     ///
     /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that
     /// pushes; with [`Options::known_starts`], of the callees of back edges and cuts only for those that no other

@@ -16,6 +16,6 @@ pub struct Way {
     pub to: u32,
     /// How likely control takes it at the end of the block.
     pub probability: f64,
-    /// Whether code can be put on the way.
+    /// True if code can be put on the way.
     pub can_be_split: bool,
 }

@@ -34,7 +34,7 @@ struct Below {
     hottest: f64,
     /// Of whatever runs most often on the way to that one.
     peak: f64,
-    /// Whether the node itself is the only place.
+    /// True if the node itself is the only place.
     itself: bool,
 }
 

@@ -44,7 +44,6 @@ pub enum Rule {
     /// Nothing.
     #[default]
     Free,
-    /// It pushes.
     Pushes,
     /// It adds, whatever that costs elsewhere. Edges of which this is said must be acyclic. Where ids are too few for
     /// them, they push all the same: whoever says this looks at the codes.
@@ -132,13 +131,13 @@ impl CallGraph {
         self.share[function.index()] = Some(weight(share));
     }
 
-    /// Whether open calls may reach the function, so that its smallest ids are those of the open node.
+    /// Returns whether open calls may reach the function, so that its smallest ids are those of the open node.
     pub fn is_open(&self, function: FunctionId) -> bool {
         self.open.is_some() && self.share[function.index()].is_some()
     }
 
-    /// Whether something that is no edge of the graph can enter the function with id 0, as [`Self::add_function`] and
-    /// [`Self::add_open_target`] have said.
+    /// Returns whether something that is no edge of the graph can enter the function with id 0, as
+    /// [`Self::add_function`] and [`Self::add_open_target`] have said.
     pub fn is_entry(&self, function: FunctionId) -> bool {
         self.entry[function.index()]
     }
@@ -160,7 +159,7 @@ impl CallGraph {
         graph
     }
 
-    /// Whether the edge is one that [`Self::with_open_edges`] adds: no call site, but an addition of 0.
+    /// Returns whether the edge is one that [`Self::with_open_edges`] adds: no call site, but an addition of 0.
     pub(crate) fn is_open_edge(&self, edge: u32) -> bool {
         Some(self.caller[edge as usize]) == self.open
     }

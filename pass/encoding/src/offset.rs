@@ -57,7 +57,7 @@ impl Forest {
     }
 
     /// Makes `offset(b) - offset(a)` this, if nothing is known of it yet and offsets do not become too different.
-    /// Whether it did.
+    /// True if it did.
     pub(crate) fn join(&mut self, a: u32, b: u32, difference: u64) -> bool {
         let ((root_a, offset_a), (root_b, offset_b)) = (self.find(a), self.find(b));
         let shift = offset_a.wrapping_add(difference).wrapping_sub(offset_b);

@@ -58,7 +58,6 @@ pub enum IdError {
     NoSuchId {
         /// The function's number.
         function: usize,
-        /// The id.
         id: u64,
         /// `numCC` of the function.
         num_cc: u64,

@@ -9,9 +9,9 @@ use crate::graph::FunctionId;
 pub struct FunctionRow {
     /// How many ids the function has, at least 1.
     pub num_cc: u64,
-    /// Whether id 0 means that the sub-path starts in this function (the dummy in-edge).
+    /// True if id 0 means that the sub-path starts in this function (the dummy in-edge).
     pub entry: bool,
-    /// Whether its smallest ids are those of the open node: an open call may reach it.
+    /// True if its smallest ids are those of the open node: an open call may reach it.
     pub open: bool,
 }
 
@@ -43,7 +43,6 @@ pub enum TableError {
     /// An edge names a function that has no row.
     #[error("edge {edge} names function {function}, but there are only {functions} functions")]
     NoSuchFunction {
-        /// The edge.
         edge: usize,
         /// The function's number.
         function: usize,
@@ -62,7 +61,6 @@ pub enum TableError {
          which leaves the {callee_num_cc} ids of its callee"
     )]
     OutOfRange {
-        /// The edge.
         edge: usize,
         /// Its addition value.
         value: u64,
@@ -84,7 +82,6 @@ pub enum TableError {
     Overlap {
         /// The function's number.
         function: usize,
-        /// The id.
         id: u64,
         /// The second edge that it comes in by.
         edge: usize,

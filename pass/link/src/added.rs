@@ -335,7 +335,7 @@ impl<'a> Added<'a> {
 /// A function that pointers may lead to.
 struct Guess {
     name: String,
-    /// Whether its name leads there from every module.
+    /// True if its name leads there from every module.
     has_name: bool,
     /// Where it is, unless it is not instrumented.
     place: Option<Place>,

@@ -28,7 +28,6 @@ pub enum Error {
     /// An object was linked twice.
     #[error("{function} of {module} is in the program twice; link the object once")]
     Twice {
-        /// The function.
         function: String,
         /// The module's identifier.
         module: String,
@@ -48,7 +47,6 @@ pub enum Error {
         "{module} was compiled with other options of the pass than {other}; compile all modules with the same ones"
     )]
     Options {
-        /// A module.
         module: String,
         /// Another one.
         other: String,
@@ -69,7 +67,6 @@ pub enum Error {
     Replaced {
         /// The module's identifier.
         module: String,
-        /// The function.
         function: String,
     },
     /// A function has the name of one that is known not to call back, and was not compiled by that name.
@@ -80,9 +77,7 @@ pub enum Error {
     Listed {
         /// The module's identifier.
         module: String,
-        /// The function.
         function: String,
-        /// The name.
         name: String,
     },
     /// The model says something against the program.

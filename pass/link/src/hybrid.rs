@@ -15,7 +15,6 @@ use crate::{Module, Whole};
 
 /// Names of functions with the numbers of their modules, since several may have local functions of one name.
 pub struct InModules<'a> {
-    /// The modules.
     pub modules: &'a [Module],
     /// Where functions are.
     pub added: &'a Added<'a>,

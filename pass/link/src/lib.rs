@@ -48,14 +48,12 @@ pub use second::difference;
 
 /// A skeleton that was linked.
 pub struct Module {
-    /// Its id.
     pub id: u64,
     /// Its symbols; none if it has no function to instrument.
     symbols: dictionary::Module,
     facts: Option<Facts>,
     /// The names in its object, if it has no functions: its data may have the addresses of others' functions.
     names: Vec<String>,
-    /// Its bitcode.
     pub bitcode: Vec<u8>,
     /// How it was compiled, a JSON document.
     pub command: Vec<u8>,
@@ -113,7 +111,7 @@ impl Module {
     }
 }
 
-/// Whether all modules were compiled with these options of the wrapper.
+/// Checks whether all modules were compiled with these options of the wrapper.
 ///
 /// # Errors
 /// [`Error::Without`].
@@ -122,7 +120,7 @@ pub fn have<'a>(modules: &[Module], asked_for: impl Iterator<Item = &'a str> + C
     with_facts.try_for_each(|module| has(&module.symbols, asked_for.clone()))
 }
 
-/// Whether a module was compiled with these options of the wrapper.
+/// Checks whether a module was compiled with these options of the wrapper.
 ///
 /// # Errors
 /// [`Error::Without`].
@@ -138,7 +136,7 @@ fn has<'a>(module: &dictionary::Module, asked_for: impl Iterator<Item = &'a str>
     Ok(())
 }
 
-/// Whether the numbers in the facts name what is there.
+/// Checks whether the numbers in the facts name what is there.
 fn check(facts: &Facts, symbols: &dictionary::Module) -> Result<(), &'static str> {
     let count = facts.functions.len();
     let lists = [facts.sites.len(), facts.entry_sites.len(), facts.fits_thunk.len(), symbols.functions.len()];
@@ -166,7 +164,7 @@ fn check(facts: &Facts, symbols: &dictionary::Module) -> Result<(), &'static str
     }
 }
 
-/// Whether the numbers of types and callees name what is there.
+/// Checks whether the numbers of types and callees name what is there.
 fn check_numbers(functions: &[Function], types: &[String]) -> Result<(), &'static str> {
     let is_type = |ty: TypeId| (ty.0 as usize) < types.len();
     let is_function = |callee: FunctionId| callee.index() < functions.len();

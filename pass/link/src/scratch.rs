@@ -17,7 +17,7 @@ pub type Place = (usize, usize);
 
 /// A linked file of skeletons.
 pub struct Scratch {
-    /// Whether it is a shared library.
+    /// True if it is a shared library.
     pub is_library: bool,
     /// Whose bodies are at addresses.
     owners: HashMap<u64, Place>,
@@ -128,7 +128,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Whether the module's body of the function is in the file.
+    /// Returns whether the module's body of the function is in the file.
     pub fn has(&self, place: Place) -> bool {
         self.calls.contains_key(&place)
     }

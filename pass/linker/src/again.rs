@@ -145,7 +145,7 @@ pub struct Before<'a> {
 }
 
 impl Before<'_> {
-    /// Whether what was linked now is what was linked then.
+    /// Checks whether what was linked now is what was linked then.
     ///
     /// # Errors
     /// How it differs.

@@ -34,14 +34,13 @@ pub struct Member {
     at: u64,
 }
 
-/// An archive.
 #[derive(Debug)]
 pub struct Archive {
     /// Where it is.
     pub path: PathBuf,
     /// In order.
     pub members: Vec<Member>,
-    /// Whether its members are files of their own.
+    /// True if its members are files of their own.
     pub thin: bool,
     kind: ArchiveKind,
     /// The symbols of its index, and where the headers of their members are; none: it has no index.

@@ -43,7 +43,6 @@ impl Word {
         }
     }
 
-    /// The option's value.
     pub fn value(&self) -> Option<&OsStr> {
         match &self.kind {
             Kind::Option(_, Some(value)) => Some(value),
@@ -135,37 +134,37 @@ impl Command {
         self.words.iter().any(|word| word.meaning() == Some(meaning))
     }
 
-    /// Whether an executable or a shared library is linked.
+    /// Returns whether an executable or a shared library is linked.
     pub fn links_an_image(&self) -> bool {
         self.links() && !self.is_partial()
     }
 
-    /// Whether objects are joined to one.
+    /// Returns whether objects are joined to one.
     pub fn joins_objects(&self) -> bool {
         self.links() && self.is_partial()
     }
 
-    /// Whether the linker compiles bitcode with a pass.
+    /// Returns whether the linker compiles bitcode with a pass.
     pub fn compiles(&self) -> bool {
         self.has(Meaning::Plugin)
     }
 
-    /// Whether the words ask for a partial link.
+    /// Returns whether the words ask for a partial link.
     pub fn is_partial(&self) -> bool {
         self.has(Meaning::Relocatable)
     }
 
-    /// Whether they ask for equal functions to become one.
+    /// Returns whether they ask for equal functions to become one.
     pub fn folds(&self) -> bool {
         self.has(Meaning::Folding)
     }
 
-    /// Whether they ask for a program at fixed addresses.
+    /// Returns whether they ask for a program at fixed addresses.
     pub fn is_at_fixed_addresses(&self) -> bool {
         self.has(Meaning::Fixed)
     }
 
-    /// Whether no question is asked, and there are files.
+    /// Returns whether no question is asked, and there are files.
     fn links(&self) -> bool {
         let file = |word: &Word| matches!(word.kind, Kind::Input | Kind::Option(Meaning::Library, _));
         !self.has(Meaning::Question) && self.words.iter().any(file)
@@ -177,7 +176,7 @@ impl Command {
         named.and_then(Word::value).map_or_else(|| PathBuf::from("a.out"), PathBuf::from)
     }
 
-    /// Whether the output is a shared library.
+    /// Returns whether the output is a shared library.
     pub fn is_library(&self) -> bool {
         let kinds = self.words.iter().rev().filter_map(Word::meaning);
         let of_image = |m: &Meaning| matches!(m, Meaning::Shared | Meaning::Executable | Meaning::Fixed);

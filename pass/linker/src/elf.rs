@@ -129,7 +129,7 @@ pub fn ids_of_file(path: &Path, shown: &Path) -> Result<(Vec<u64>, Vec<u64>), Er
     all_ids(&cache, &shown.display().to_string())
 }
 
-/// Whether a file is there that can have ids: other machines and formats have none.
+/// Returns whether a file is there that can have ids: other machines and formats have none.
 pub fn is_elf64(path: &Path) -> bool {
     let mut start = [0; 5];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
@@ -154,8 +154,8 @@ pub fn source<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Option<String>,
     Ok(source.and_then(|symbol| symbol.name().ok().map(str::to_owned)))
 }
 
-/// Whether a file is a shared library that does not say by which name programs load it, so that they have the name by
-/// which it was linked.
+/// Returns whether a file is a shared library that does not say by which name programs load it, so that they have the
+/// name by which it was linked.
 pub fn is_library_without_name(path: &Path) -> Result<bool, Error> {
     let cache = ReadCache::new(File::open(path).map_err(Error::file(path))?);
     let Ok(file) = ElfFile64::<Endianness, _>::parse(&cache) else { return Ok(false) };

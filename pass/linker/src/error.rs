@@ -19,7 +19,6 @@ pub enum Error {
     /// A program cannot be started.
     #[error("cannot run the linker `{}`: {source}; PCCE_LINKER names another one", .program.display())]
     Run {
-        /// The program.
         program: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -27,7 +26,6 @@ pub enum Error {
     /// A program was ended by a signal.
     #[error("the linker `{}` was ended by signal {signal}; there is no output", .program.display())]
     Signal {
-        /// The program.
         program: PathBuf,
         /// Which signal.
         signal: i32,
@@ -80,7 +78,6 @@ pub enum Error {
     Archive {
         /// The archive.
         file: PathBuf,
-        /// Its kind.
         kind: String,
     },
     /// Modules that were joined to one object.
@@ -211,16 +208,10 @@ pub enum Error {
          link it again",
         .file.display(), crate::kept::VERSION
     )]
-    KeptVersion {
-        /// The file.
-        file: PathBuf,
-        /// Its version.
-        version: u32,
-    },
+    KeptVersion { file: PathBuf, version: u32 },
     /// One that is not as it was written.
     #[error("{} is damaged: {cause}; link the program again with `--pcce-keep`", .file.display())]
     KeptDamaged {
-        /// The file.
         file: PathBuf,
         /// What is wrong.
         cause: String,
@@ -231,7 +222,6 @@ pub enum Error {
         .program.display(), shown(.places)
     )]
     KeptNowhere {
-        /// The program.
         program: PathBuf,
         /// Where it would be.
         places: Vec<PathBuf>,
@@ -241,12 +231,7 @@ pub enum Error {
         "{} is of another build than {}, which was linked again without `--pcce-keep`, or changed; link it with it",
         .file.display(), .program.display()
     )]
-    KeptOther {
-        /// The program.
-        program: PathBuf,
-        /// The file.
-        file: PathBuf,
-    },
+    KeptOther { program: PathBuf, file: PathBuf },
     /// A file that is not as it was.
     #[error(
         "{} {cause}: the program was linked with it, and only its name and its hash were kept; put it there again, or link \

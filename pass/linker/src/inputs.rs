@@ -245,7 +245,7 @@ struct Replacements<'a> {
     folder: &'a Path,
     objects: HashMap<PathBuf, PathBuf>,
     archives: HashMap<PathBuf, HashMap<usize, PathBuf>>,
-    /// Whether copies of archives have those members only that the linker has named.
+    /// True if copies of archives have those members only that the linker has named.
     only_named: bool,
     /// Those that are made, by what they stand for.
     made: HashMap<PathBuf, PathBuf>,
@@ -455,7 +455,7 @@ impl<'a> Replacements<'a> {
         Ok(Some(copy))
     }
 
-    /// Whether the first link has read a file that is not replaced.
+    /// Returns whether the first link has read a file that is not replaced.
     fn is_read(&self, file: &Path) -> bool {
         let file = canonical(file);
         let is = |other: &PathBuf| canonical(other) == file;

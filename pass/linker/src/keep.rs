@@ -63,9 +63,7 @@ pub fn by_id(folder: &Path, build_id: &str) -> Option<PathBuf> {
 
 /// A link that is done.
 pub struct Done<'a> {
-    /// Its command.
     pub command: &'a Command,
-    /// The linker.
     pub linker: &'a Path,
     /// What it has made.
     pub output: &'a Path,

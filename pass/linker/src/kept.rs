@@ -89,7 +89,6 @@ pub struct Manifest {
     pub build_id: Option<String>,
     /// The folder in which it was linked.
     pub folder: Name,
-    /// The linker.
     pub linker: Name,
     /// The variables of the environment that linkers look at; those without a value were not set.
     pub variables: Vec<(String, Option<Name>)>,
@@ -154,7 +153,7 @@ impl Plain {
         Ok(Self { path: path.into(), size, identity })
     }
 
-    /// Whether the file is there, and is as it was.
+    /// Checks whether the file is there, and is as it was.
     ///
     /// # Errors
     /// What it is.
@@ -259,7 +258,7 @@ pub struct Kept {
     contents: (u64, u64),
 }
 
-/// Whether a file is one that a link has kept.
+/// Returns whether a file is one that a link has kept.
 pub fn is_kept(path: &Path) -> bool {
     let mut start = [0; MAGIC.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));

@@ -50,7 +50,6 @@ pub const MARKER: &str = pcce_abi::skeleton::ENCODED_SYMBOL;
 /// A module that was linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkedModule {
-    /// Its id.
     pub id: u64,
     /// The file in which its object is: the object, or an archive.
     pub file: PathBuf,
@@ -60,7 +59,7 @@ pub struct LinkedModule {
     pub archive: Option<PathBuf>,
     /// What messages call it: `main.o`, `libx.a(x.o)`.
     pub shown: String,
-    /// Whether the linker has compiled it, and will compile its code.
+    /// True if the linker has compiled it, and will compile its code.
     pub by_linker: bool,
 }
 
@@ -76,7 +75,7 @@ pub struct PlainObject {
     pub archive: Option<PathBuf>,
     /// What messages call it.
     pub shown: String,
-    /// Whether it is LLVM's bitcode, and no machine code.
+    /// True if it is LLVM's bitcode, and no machine code.
     pub bitcode: bool,
 }
 
@@ -87,7 +86,7 @@ pub struct FirstLink<'a> {
     pub output: &'a Path,
     /// What the user's output will be.
     pub target: &'a Path,
-    /// Whether it is a shared library.
+    /// True if it is a shared library.
     pub is_library: bool,
     /// The words of the command, those of response files in their place.
     pub arguments: Vec<OsString>,

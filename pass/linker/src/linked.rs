@@ -59,7 +59,7 @@ pub struct Object {
     pub file: PathBuf,
     range: Option<Range<u64>>,
     archive: Option<PathBuf>,
-    /// Whether the linker has made it of bitcode.
+    /// True if the linker has made it of bitcode.
     pub by_linker: bool,
     /// Its own name: of a member, in the folder of the archive's name.
     pub name: PathBuf,

@@ -322,7 +322,7 @@ impl<'a> Links<'a> {
     }
 }
 
-/// Whether what is written there is lost: a question of a configure script.
+/// Returns whether what is written there is lost: a question of a configure script.
 fn is_no_file(output: &Path) -> bool {
     fs::metadata(output).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
@@ -359,7 +359,7 @@ fn called_for(
     Ok(words)
 }
 
-/// Whether each module has its code, and each object is that of its module.
+/// Checks whether each module has its code, and each object is that of its module.
 fn check(linked: &Linked, generated: &Generated) -> Result<(), Error> {
     let objects: HashMap<u64, &PathBuf> = generated.objects.iter().map(|(id, file)| (*id, file)).collect();
     for module in linked.modules.iter().filter(|module| !module.by_linker) {

@@ -54,7 +54,6 @@ enum Packed {
 struct PackedFile {
     /// What messages call it.
     shown: String,
-    /// Its name.
     name: OsString,
     length: usize,
 }

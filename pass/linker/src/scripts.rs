@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Whether a linker takes a file for a script: it is a text.
+/// Returns whether a linker takes a file for a script: it is a text.
 pub fn is_script(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut start));
@@ -24,7 +24,6 @@ pub fn is_script(path: &Path) -> bool {
 pub struct Named {
     /// Where in the script, with its quotes.
     pub range: Range<usize>,
-    /// The name.
     pub name: Vec<u8>,
 }
 
@@ -100,7 +99,7 @@ fn tokens(script: &[u8]) -> Vec<Range<usize>> {
     tokens
 }
 
-/// Whether a sign is a token by itself.
+/// Returns whether a sign is a token by itself.
 fn is_own(byte: u8) -> bool {
     matches!(byte, b'(' | b')' | b'{' | b'}' | b',' | b';')
 }

@@ -150,7 +150,7 @@ fn is_ours(name: &[u8]) -> bool {
     [&b"__pcce"[..], b"pcce_", b"DW.ref.", b"_GLOBAL_OFFSET_TABLE_"].iter().any(|own| name.starts_with(own))
 }
 
-/// Whether a skeleton's assembly can name it.
+/// Returns whether a skeleton's assembly can name it.
 fn can_be_referred_to(name: &[u8]) -> bool {
     !name.iter().any(|byte| b"{|}\"\\".contains(byte) || byte.is_ascii_control())
 }

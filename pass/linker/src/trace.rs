@@ -19,7 +19,6 @@ use crate::archive::Archive;
 /// A file that was linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traced {
-    /// The file.
     pub file: PathBuf,
     /// The name of the member of it that was linked. There can be several of one name.
     pub member: Option<Vec<u8>>,
@@ -84,7 +83,7 @@ pub fn of_files(files: &[Option<PathBuf>]) -> Result<Vec<Traced>, Error> {
     Ok(all)
 }
 
-/// Whether members are named that were read and not linked.
+/// Returns whether members are named that were read and not linked.
 pub fn names_too_many(output: &[u8]) -> bool {
     output.starts_with(b"trace: ")
 }

@@ -11,7 +11,6 @@ pub enum Error {
     /// A file that an option names cannot be read.
     #[error("cannot read {}, named by the option {option}: {cause}", file.display())]
     Unreadable {
-        /// The file.
         file: PathBuf,
         /// The option.
         option: &'static str,
@@ -21,7 +20,6 @@ pub enum Error {
     /// A name that an option gives is no pattern.
     #[error("{name}, named by the option {option}, is no pattern: {cause}")]
     Pattern {
-        /// The name.
         name: String,
         /// The option.
         option: &'static str,
@@ -31,7 +29,6 @@ pub enum Error {
     /// The profile of calls is damaged.
     #[error("{}, named by the option profile-use: {cause}", file.display())]
     Profile {
-        /// Its file.
         file: PathBuf,
         /// What is wrong with it.
         cause: CallsError,

@@ -52,7 +52,6 @@ pub struct Measured {
 
 /// What functions are called in [`Frames`].
 pub trait Names {
-    /// A function.
     fn of(&self, function: FunctionId) -> String;
 
     /// The same where another one calls it.
@@ -214,7 +213,7 @@ impl Used {
 /// The frame offset of a call that is a jump.
 pub const JUMP: u32 = 0;
 
-/// Whether the function is `main`, and only the start-up code calls it.
+/// Returns whether the function is `main`, and only the start-up code calls it.
 pub fn is_main(program: &Program, function: FunctionId) -> bool {
     let calls = program.functions.iter().flat_map(|f| &f.calls);
     program[function].name == "main"
@@ -222,8 +221,8 @@ pub fn is_main(program: &Program, function: FunctionId) -> bool {
         && !calls.into_iter().any(|call| call.kind == CallKind::Direct(function))
 }
 
-/// Whether contexts are taken in the function by others than `pcce_context` and `pcce_token`, who do not know where its
-/// activation is.
+/// Returns whether contexts are taken in the function by others than `pcce_context` and `pcce_token`, who do not know
+/// where its activation is.
 fn is_observed(function: &Function) -> bool {
     let observed = |kind: &CallKind| match kind {
         CallKind::Published(_) => true,

@@ -88,7 +88,7 @@ impl Targets {
         forms.find_map(|form| self.0.get(&form)).map(String::as_str)
     }
 
-    /// Whether the function of this linkage name is a target.
+    /// Returns whether the function of this linkage name is a target.
     pub fn contains(&self, linkage: &str) -> bool {
         self.named(linkage).is_some()
     }
@@ -148,13 +148,13 @@ impl Patterns {
         Ok(Self(patterns))
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a function has one of the names: its linkage name, its name in the source with its scopes, with or
-    /// without parameters, or the path of its source file, or the last parts of that.
+    /// Returns whether a function has one of the names: its linkage name, its name in the source with its scopes,
+    /// with or without parameters, or the path of its source file, or the last parts of that.
     pub fn name(&self, linkage: &str, file: Option<&str>) -> bool {
         if self.is_empty() {
             return false;
@@ -195,17 +195,17 @@ const STREAM_MAKERS: [&str; 7] = [
 const HANDLER_SETTERS: [&str; 3] =
     ["_ZSt15set_new_handlerPFvvE", "_ZSt13set_terminatePFvvE", "_ZSt14set_unexpectedPFvvE"];
 
-/// Whether a function of this name makes streams that call functions of the program.
+/// Returns whether a function of this name makes streams that call functions of the program.
 pub fn makes_streams(name: &str) -> bool {
     STREAM_MAKERS.contains(&name)
 }
 
-/// Whether a function of this name sets handlers of the program, which take no argument and return nothing.
+/// Returns whether a function of this name sets handlers of the program, which take no argument and return nothing.
 pub fn sets_handlers(name: &str) -> bool {
     HANDLER_SETTERS.contains(&name)
 }
 
-/// Whether this is a member of `std::string` or `std::wstring`, of libstdc++: those that it exports call what
+/// Returns whether this is a member of `std::string` or `std::wstring`, of libstdc++: those that it exports call what
 /// allocates, and may throw. Of member templates it exports those for pointers to characters; others are the program's,
 /// and may call what they are made for.
 fn is_of_string(name: &str) -> bool {
@@ -242,13 +242,13 @@ pub struct NoCallback {
     names: HashSet<String>,
     /// Those that may call back through a program's own streams (`data/streams.txt`).
     streams: HashSet<String>,
-    /// Whether calls of these do not call back: in an executable built as a whole that makes no such streams.
+    /// True if calls of these do not call back: in an executable built as a whole that makes no such streams.
     trusts_streams: bool,
     /// Those that may call back through a program's own handlers (`data/cxx.txt`).
     cxx: HashSet<String>,
-    /// Whether calls of these do not call back: in such an executable that sets no handlers, either.
+    /// True if calls of these do not call back: in such an executable that sets no handlers, either.
     trusts_cxx: bool,
-    /// Whether calls of the C++ library's strings do not call back.
+    /// True if calls of the C++ library's strings do not call back.
     trusts_strings: bool,
     /// What the C++ library calls by name within these, besides members of strings (`data/called-within-cxx.txt`).
     within_cxx: HashSet<&'static str>,
@@ -291,20 +291,22 @@ impl NoCallback {
         Self { trusts_strings: false, ..self }
     }
 
-    /// Whether calls of the C++ library's strings do not call back, as far as is known without a look at the functions.
+    /// Returns whether calls of the C++ library's strings do not call back, as far as is known without a look at the
+    /// functions.
     pub fn trusts_strings(&self) -> bool {
         self.trusts_strings
     }
 
-    /// Whether the C++ library calls a function of this name within those that are known not to call back, or the
-    /// linker lets it call this one instead (`--wrap`).
+    /// Returns whether the C++ library calls a function of this name within those that are known not to call back, or
+    /// the linker lets it call this one instead (`--wrap`).
     pub fn is_within_cxx(&self, name: &str) -> bool {
         let name = name.strip_prefix("__wrap_").unwrap_or(name);
         self.within_cxx.contains(name) || is_of_string(name)
     }
 
-    /// Whether one of the functions may look at the context, or reach one that may, that the C++ library's strings call
-    /// in the place of its own: one that others know by such a name. (Those of a copy of the library's code do not.)
+    /// Returns whether one of the functions may look at the context, or reach one that may, that the C++ library's
+    /// strings call in the place of its own: one that others know by such a name. (Those of a copy of the library's
+    /// code do not.)
     pub fn look_within_strings(&self, functions: &[Function]) -> bool {
         // Most programs have none.
         functions.iter().any(|function| self.replaces_within_strings(function)) && {
@@ -314,24 +316,24 @@ impl NoCallback {
         }
     }
 
-    /// Whether others know the function by a name that the C++ library's strings call.
+    /// Returns whether others know the function by a name that the C++ library's strings call.
     pub fn replaces_within_strings(&self, function: &Function) -> bool {
         let by_name = function.external || function.otherwise_used;
         let names = function.aliases.iter().chain(by_name.then_some(&function.name));
         names.map(String::as_str).any(|name| self.is_within_cxx(name))
     }
 
-    /// Whether calls that may allocate are published.
+    /// Returns whether calls that may allocate are published.
     pub fn publishes(&self) -> bool {
         !self.published.is_empty()
     }
 
-    /// Whether calls of this function are published.
+    /// Returns whether calls of this function are published.
     pub fn is_published(&self, name: &str) -> bool {
         self.published.contains(name)
     }
 
-    /// Whether a function of this name is known not to call back.
+    /// Returns whether a function of this name is known not to call back.
     pub fn contains(&self, name: &str) -> bool {
         self.names.contains(name)
             || self.trusts_streams && self.streams.contains(name)
@@ -339,22 +341,23 @@ impl NoCallback {
             || self.trusts_strings && is_of_string(name)
     }
 
-    /// Whether functions of this name are known not to call back in every program.
+    /// Returns whether functions of this name are known not to call back in every program.
     pub fn names_of_c(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// Whether the name is on one of the lists, whoever may call back.
+    /// Returns whether the name is on one of the lists, whoever may call back.
     pub fn lists(&self, name: &str) -> bool {
         self.names.contains(name) || self.streams.contains(name) || self.is_of_cxx(name)
     }
 
-    /// Whether the C++ library has a function of this name that calls back through handlers only.
+    /// Returns whether the C++ library has a function of this name that calls back through handlers only.
     fn is_of_cxx(&self, name: &str) -> bool {
         self.cxx.contains(name) || is_of_string(name)
     }
 
-    /// Whether a function of this name is entered without a push only where the C++ library's functions are trusted.
+    /// Returns whether a function of this name is entered without a push only where the C++ library's functions are
+    /// trusted.
     pub fn is_entered_by_cxx(&self, name: &str) -> bool {
         !self.names.contains(name)
             && !self.streams.contains(name)

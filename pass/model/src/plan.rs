@@ -59,7 +59,7 @@ pub struct PlannedCall {
 }
 
 impl PlannedCall {
-    /// Whether it pushes.
+    /// Returns whether it pushes.
     pub fn pushes(&self) -> bool {
         matches!(self.action, Action::Push(_))
     }
@@ -99,7 +99,6 @@ pub enum Leaves {
 /// What is done in a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedFunction {
-    /// Its calls.
     pub calls: Vec<PlannedCall>,
     /// Where the frame for its pushes begins, if it pushes.
     pub frame: Option<FrameBegins>,
@@ -151,9 +150,7 @@ impl Strings {
 
 /// What a plan is made of.
 pub struct Basis<'a> {
-    /// The program.
     pub program: &'a Program,
-    /// Its encoding.
     pub encoding: &'a Encoding,
     /// What is left out of it.
     pub used: Option<&'a Used>,

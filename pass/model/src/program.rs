@@ -19,8 +19,8 @@ pub struct TypeId(pub u32);
 pub struct Pointer {
     /// The type that they call.
     pub ty: TypeId,
-    /// Whether the pointer is from a C++ virtual table; None where nobody knows. Virtual calls reach only functions in
-    /// virtual tables, and others none that are nowhere else.
+    /// True if the pointer is from a C++ virtual table; None where nobody knows. Virtual calls reach only functions
+    /// in virtual tables, and others none that are nowhere else.
     pub is_virtual: Option<bool>,
 }
 
@@ -29,7 +29,6 @@ pub struct Pointer {
 pub struct AddressPlaces {
     /// In C++ virtual tables.
     pub in_table: bool,
-    /// Elsewhere.
     pub elsewhere: bool,
 }
 
@@ -53,7 +52,7 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    /// Whether it runs a task of the runtime's: such a call pushes always, where it stands.
+    /// Returns whether it runs a task of the runtime's: such a call pushes always, where it stands.
     pub fn runs_task(&self) -> bool {
         matches!(self, Self::External(name) if name == pcce_abi::functions::TASK_RUN)
     }
@@ -102,7 +101,7 @@ pub struct Call {
     pub kind: CallKind,
     /// The number of its basic block.
     pub block: u32,
-    /// Whether its block ends with it: an invoke, or assembly that may jump.
+    /// True if its block ends with it: an invoke, or assembly that may jump.
     pub ends_block: bool,
     /// Expected executions for one activation of its function, or what a profile has counted.
     pub frequency: f64,
@@ -134,12 +133,7 @@ pub enum TailCallee {
     /// To any function that such a call may reach.
     Pointer(Pointer),
     /// To a function by its name, whose definition is in another module, or may be.
-    Away {
-        /// Its name.
-        name: String,
-        /// Its type.
-        ty: TypeId,
-    },
+    Away { name: String, ty: TypeId },
 }
 
 /// How a function may be entered by callers that neither pushed nor know its number.
@@ -166,33 +160,33 @@ pub struct Function {
     pub source_name: Option<String>,
     /// Linkage names of its aliases by which other modules can call it, too.
     pub aliases: Vec<String>,
-    /// Its type.
     pub ty: TypeId,
-    /// Whether other modules can call it by name.
+    /// True if other modules can call it by name.
     pub external: bool,
-    /// Whether anything in the module uses it but to call it.
+    /// True if anything in the module uses it but to call it.
     pub address_taken: bool,
     /// Where its address is. Asked for in programs with an open node only.
     pub places: AddressPlaces,
-    /// Whether anything uses it but the direct calls of its name in instrumented functions: other modules do not count.
+    /// True if anything uses it but the direct calls of its name in instrumented functions: other modules do not
+    /// count.
     pub otherwise_used: bool,
-    /// Whether code can be put in front of it that leads elsewhere with the same arguments.
+    /// True if code can be put in front of it that leads elsewhere with the same arguments.
     pub can_be_diverted: bool,
     /// Executions in LLVM's own profile.
     pub entry_count: Option<f64>,
-    /// Whether it calls a function of the runtime that reads or writes the state as it is here.
+    /// True if it calls a function of the runtime that reads or writes the state as it is here.
     pub reads_state: bool,
-    /// Whether it may write into a trace of calls: the tracer takes contexts where it begins a chunk.
+    /// True if it may write into a trace of calls: the tracer takes contexts where it begins a chunk.
     pub traced: bool,
-    /// Whether it makes calls that can return twice (`setjmp`, `vfork`).
+    /// True if it makes calls that can return twice (`setjmp`, `vfork`).
     pub returns_twice: bool,
-    /// Whether control comes to places of it on ways that nobody can follow in its machine code.
+    /// True if control comes to places of it on ways that nobody can follow in its machine code.
     pub jumps_about: bool,
     /// Where its calls lead that must stay tail calls: it leaves its activation to their callees.
     pub tail_callees: Vec<TailCallee>,
     /// Its calls, in the order of the code. Calls that stay tail calls are not among them.
     pub calls: Vec<Call>,
-    /// Whether it is a push thunk ([`crate::thunks`]), which contexts do not show.
+    /// True if it is a push thunk ([`crate::thunks`]), which contexts do not show.
     pub push_thunk: bool,
     /// How it may be entered by those who did not push, nor know its number. `Open` is derived, and `Never` where it is
     /// silent.
@@ -234,13 +228,13 @@ impl Function {
         }
     }
 
-    /// Whether it makes calls that must stay tail calls.
+    /// Returns whether it makes calls that must stay tail calls.
     pub fn leaves(&self) -> bool {
         !self.tail_callees.is_empty()
     }
 
-    /// Whether code of other modules calls it. Nothing but the start-up code calls `main`, unless a call or a pointer
-    /// in the program shows.
+    /// Returns whether code of other modules calls it. Nothing but the start-up code calls `main`, unless a call or a
+    /// pointer in the program shows.
     pub fn is_callable_by_name(&self) -> bool {
         self.external && self.name != "main"
     }
@@ -265,7 +259,8 @@ pub trait Source {
     fn locations(&self, function: FunctionId, call: usize) -> Vec<SourceLocation>;
     /// The flow of control in a function, by the numbers of its blocks.
     fn flow(&self, function: FunctionId) -> Vec<FlowBlock>;
-    /// Whether a function in between could hand on the call's arguments, and the callee does not look at its caller.
+    /// Returns whether a function in between could hand on the call's arguments, and the callee does not look at its
+    /// caller.
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool;
 }
 

@@ -5,8 +5,8 @@ use pcce_encoding::FunctionId;
 use crate::lists::Targets;
 use crate::program::{CallKind, Function, TailCallee};
 
-/// Whether the function is never silent, whatever it calls: it reads the state, or who comes back to it expects that it
-/// was kept.
+/// Returns whether the function is never silent, whatever it calls: it reads the state, or who comes back to it
+/// expects that it was kept.
 fn keeps_state(function: &Function) -> bool {
     function.reads_state
         || function.traced

@@ -38,9 +38,9 @@ pub struct Facts {
     pub declared: Vec<(String, TypeId)>,
     /// Functions of other modules, or that other modules may define, which this one uses otherwise than by calls.
     pub reached: Vec<String>,
-    /// Whether the module makes streams that call functions of the program.
+    /// True if the module makes streams that call functions of the program.
     pub makes_streams: bool,
-    /// Whether the module sets handlers of C++.
+    /// True if the module sets handlers of C++.
     pub sets_handlers: bool,
     /// What its assembly may name.
     pub assembly: Assembly,
@@ -54,7 +54,7 @@ pub struct Facts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assembly {
-    /// Whether it makes names of others, so that it may name anything.
+    /// True if it makes names of others, so that it may name anything.
     pub opaque: bool,
     /// Its words.
     pub names: BTreeSet<String>,
@@ -108,7 +108,6 @@ pub struct Slice {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SliceCounts {
-    /// Its functions.
     pub functions: Vec<CountedFunction>,
     /// How many functions pointers may reach, in the whole program.
     pub reached: u64,
@@ -132,7 +131,6 @@ pub struct SliceThunk {
     pub caller: u32,
     /// The call that goes through it: its place in the function's calls.
     pub call: u32,
-    /// Its name.
     pub name: String,
     /// What it does.
     pub does: SliceCall,
@@ -150,11 +148,11 @@ pub struct SliceFunction {
     pub escapes: bool,
     /// The tables or other modules refer to it, by [`pcce_abi::skeleton::function_symbol`].
     pub labelled: bool,
-    /// Whether it is silent.
+    /// True if it is silent.
     pub silent: bool,
     /// How it may be entered by those who did not push.
     pub unannounced: Unannounced,
-    /// Whether a sub-path may begin in it.
+    /// True if a sub-path may begin in it.
     pub entry: bool,
     /// What makes a context number of its ids; [`pcce_abi::NO_RANGE`] without a range.
     pub base: u64,
@@ -182,7 +180,6 @@ pub struct SliceFunction {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// The call.
     pub call: u32,
     /// The name of the function that the pointer is compared with.
     pub target: String,
@@ -196,7 +193,6 @@ pub struct Comparison {
 pub struct SliceCall {
     /// Its place in the function's calls; behind them come the direct calls of comparisons.
     pub call: u32,
-    /// Its sites.
     pub sites: Sites,
     /// What is done.
     pub does: Does,
@@ -208,7 +204,6 @@ pub struct SliceCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Does {
-    /// Nothing.
     Nothing,
     /// This is added to the id.
     Add(i64),
@@ -288,7 +283,7 @@ impl<'a> Decided<'a> {
         Self { program, encoding, ranges, used }
     }
 
-    /// Whether a function's ids stand for several contexts, which stack offsets tell apart.
+    /// Returns whether a function's ids stand for several contexts, which stack offsets tell apart.
     pub fn needs_offset(&self, function: FunctionId) -> bool {
         self.used.is_some_and(|used| used.hybrid.needs_stack_offset(function))
     }

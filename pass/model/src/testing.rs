@@ -27,7 +27,6 @@ pub fn call(kind: CallKind) -> Call {
     }
 }
 
-/// A direct call.
 pub fn direct(callee: u32) -> Call {
     call(CallKind::Direct(id(callee)))
 }

@@ -47,7 +47,6 @@ pub enum Error {
     /// Flags of the wrapper.
     #[error("{0}; `--pcce-help` lists the wrapper's own flags")]
     Flag(String),
-    /// Options of the pass.
     #[error("{message} (in -passes='pcce<…>' or {VARIABLE}); there are: {names}")]
     PassOption {
         /// What is wrong.
@@ -58,7 +57,6 @@ pub enum Error {
     /// An option that would do nothing.
     #[error("`{option}` would do nothing: {why}")]
     Ignored {
-        /// The option.
         option: String,
         /// Why, and what to do.
         why: &'static str,
@@ -383,12 +381,12 @@ impl PassOptions {
         self.given.clone()
     }
 
-    /// Whether the link makes an executable, if that is known.
+    /// Returns whether the link makes an executable, if that is known.
     pub fn makes_executable(&self) -> Option<bool> {
         if self.shared || self.relocatable { Some(false) } else { self.executable.then_some(true) }
     }
 
-    /// Whether functions that reach nothing unknown are silent.
+    /// Returns whether functions that reach nothing unknown are silent.
     pub fn silent(&self) -> bool {
         !self.basic && !self.no_silent
     }

@@ -126,7 +126,7 @@ bool pcce_shim_is_interrupt_handler(LLVMValueRef V) {
   return machineOf(*F.getParent()).isInterruptHandler(F.getCallingConv());
 }
 
-// Whether a thunk can call the function with its own arguments, and the function end in a call of that thunk.
+// Returns whether a thunk can call the function with its own arguments, and the function end in a call of that thunk.
 bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   const Function &F = *unwrap<Function>(V);
   // An error result is a register that only a variable of its own can stand for, which no tail call can hand on.
@@ -207,7 +207,7 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
          returnOf(*Call);
 }
 
-// Whether nothing that has an effect stands between the call and a return, which does not return a constant. Wider than
+// Returns whether nothing that has an effect stands between the call and a return, which does not return a constant. Wider than
 // what code generation makes jumps of (isInTailCallPosition and what CodeGenPrepare folds into it): where this says no,
 // no jump is lost.
 bool pcce_shim_may_be_last(LLVMValueRef V) {
@@ -242,7 +242,7 @@ bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
   return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
 }
 
-// Whether a thunk can hand on the call's arguments as they are.
+// Returns whether a thunk can hand on the call's arguments as they are.
 bool pcce_shim_can_go_through_thunk(LLVMValueRef V) {
   const auto &Call = *unwrap<CallBase>(V);
   const bool Plain = Call.getCallingConv() == CallingConv::C || Call.getCallingConv() == CallingConv::Fast;
@@ -284,7 +284,7 @@ uint32_t pcce_shim_pointer_kind(LLVMValueRef V) {
   return Tag && Tag->isTBAAVtableAccess() ? 2 : 0;
 }
 
-// Whether a variable is a C++ virtual table, or several ones: tests of types put them together, and their names are
+// Returns whether a variable is a C++ virtual table, or several ones: tests of types put them together, and their names are
 // aliases then.
 static bool isVirtualTable(const GlobalVariable &V) {
   const auto HasName = [](const GlobalValue &G) {

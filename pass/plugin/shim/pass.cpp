@@ -88,7 +88,7 @@ std::vector<std::string> thinLTOAtO0(const ModuleSummaryIndex *Summary) {
   return Names;
 }
 
-// Whether these passes end as ThinLTO's pipeline of -O0 does. Of all the pipelines this one alone asks no plugin (LLVM
+// Returns whether these passes end as ThinLTO's pipeline of -O0 does. Of all the pipelines this one alone asks no plugin (LLVM
 // has an extension point there in versions after 22), and leaves no mark in the module. But it is known which passes
 // have run. So the pass comes behind the whole of this pipeline, and behind whoever lists its passes one by one: this
 // is the same pipeline.

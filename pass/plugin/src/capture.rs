@@ -180,7 +180,7 @@ fn bodies<'m>(
     bodies.collect()
 }
 
-/// Whether a name can stand in quotes in inline assembly, where some characters choose between dialects.
+/// Returns whether a name can stand in quotes in inline assembly, where some characters choose between dialects.
 fn can_be_written(name: &str) -> bool {
     emit::can_be_written(name) && !name.contains(['{', '|', '}'])
 }

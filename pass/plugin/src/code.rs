@@ -11,7 +11,6 @@ use pcce_model::{Source, SourceLocation};
 
 /// Where a function's parts are.
 pub struct FunctionCode<'m> {
-    /// The function.
     pub value: Function<'m>,
     /// Its calls: calls, invokes, and assembly that may jump.
     pub calls: Vec<Call<'m>>,
@@ -51,12 +50,10 @@ impl<'m> Code<'m> {
         &self.functions
     }
 
-    /// A function's code.
     pub fn function(&self, function: FunctionId) -> &FunctionCode<'m> {
         &self.functions[function.index()]
     }
 
-    /// A call.
     pub fn call(&self, function: FunctionId, call: usize) -> Call<'m> {
         self.functions[function.index()].calls[call]
     }

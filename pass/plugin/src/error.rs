@@ -44,10 +44,7 @@ pub enum Error {
          known to call nothing back), and calls code that is not known, which traces of calls cannot tell; build without \
          `--pcce-trace`"
     )]
-    UntracedCalls {
-        /// The function.
-        function: String,
-    },
+    UntracedCalls { function: String },
     /// LLVM's verifier says something against the module.
     #[error("the instrumented module is broken, please report it: {said}")]
     Broken {

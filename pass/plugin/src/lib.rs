@@ -88,7 +88,7 @@ fn major(version: &str) -> &str {
     version.split('.').next().unwrap_or(version)
 }
 
-/// Whether this compiler only generates code, by a plan.
+/// Returns whether this compiler only generates code, by a plan.
 #[unsafe(no_mangle)]
 extern "C" fn pcce_rs_generates() -> bool {
     pass::generates()

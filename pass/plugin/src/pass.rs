@@ -66,7 +66,8 @@ pub struct Job<'a> {
     encoding: pcce_encoding::Options,
 }
 
-/// Whether the compiler only generates code, of bitcode that was kept. Wrong options are told when the pass runs.
+/// Returns whether the compiler only generates code, of bitcode that was kept. Wrong options are told when the pass
+/// runs.
 pub fn generates() -> bool {
     let list = std::env::var_os(pcce_options::VARIABLE).unwrap_or_default();
     PassOptions::read([&*list.to_string_lossy()])
@@ -274,7 +275,7 @@ impl<'a> Job<'a> {
         Ok(Some(used.map(|used| used.relied_on(&program)).unwrap_or_default()))
     }
 
-    /// Whether the code is an executable's for sure, and that is encoded as a whole.
+    /// Returns whether the code is an executable's for sure, and that is encoded as a whole.
     pub fn in_executable(&self) -> bool {
         self.open && !self.for_library
     }

@@ -13,7 +13,7 @@ pub fn behind(call: Call<'_>) -> Option<Instruction<'_>> {
     (next.opcode() != Opcode::Unreachable).then_some(next)
 }
 
-/// Whether control comes back from the call to where [`behind`] puts the work.
+/// Returns whether control comes back from the call to where [`behind`] puts the work.
 pub fn returns(call: Call<'_>) -> bool {
     let next = match call.opcode() {
         Opcode::Invoke => call.normal_destination().map(|block| block.first_after_pads()),

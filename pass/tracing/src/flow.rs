@@ -8,13 +8,11 @@ use petgraph::graph::DiGraph;
 /// A function: blocks, of which the first is the entry, with their events.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
-    /// The blocks.
     pub blocks: Vec<Block>,
     /// What the nodes are. Each is in one block.
     pub roles: Vec<Role>,
 }
 
-/// A block.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     /// Its nodes, in order.
@@ -34,7 +32,6 @@ pub enum Role {
     Writes,
     /// One in front of which something is written in any case: the thread may end in it.
     Tells,
-    /// A return.
     Return,
 }
 

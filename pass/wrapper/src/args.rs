@@ -43,7 +43,6 @@ impl Word {
 /// A command line, read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Arguments {
-    /// The wrapper's own flags.
     pub own: WrapperFlags,
     /// All other words, in order.
     pub words: Vec<Word>,
@@ -182,7 +181,7 @@ fn split_gnu(content: &[u8]) -> Vec<OsString> {
     words
 }
 
-/// Whether the next word is this option's value. Many options also take theirs
+/// Returns whether the next word is this option's value. Many options also take theirs
 /// joined (`-Ifoo`), and then the next word is a word of its own.
 fn takes_value(option: &[u8]) -> bool {
     option.starts_with(b"-Xarch_")

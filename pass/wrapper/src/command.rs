@@ -93,7 +93,6 @@ pub struct Command {
     pub no_undefined_version: bool,
     /// The user chose a kind of build id, or none.
     pub build_id: bool,
-    /// The user's linker.
     pub linker: UserLinker,
     /// The option that makes clang link an allocator of its own, if there is one.
     pub allocator: Option<String>,
@@ -169,7 +168,7 @@ impl Command {
     }
 }
 
-/// Whether options ask for debug information in files of its own.
+/// Returns whether options ask for debug information in files of its own.
 pub fn splits_dwarf<'a>(options: impl DoubleEndedIterator<Item = &'a [u8]>) -> bool {
     let mut asked = options.rev().filter(|o| o.starts_with(b"-gsplit-dwarf") || *o == b"-gno-split-dwarf");
     asked.next().is_some_and(|option| option != b"-gno-split-dwarf")
@@ -181,12 +180,12 @@ const NEEDS_LTO: [(&str, &str); 2] = [
     ("-fvirtual-function-elimination", "-fno-virtual-function-elimination"),
 ];
 
-/// Whether an option puts bitcode into objects otherwise than LTO does.
+/// Returns whether an option puts bitcode into objects otherwise than LTO does.
 fn embeds_bitcode(option: &&[u8]) -> bool {
     option.starts_with(b"-fembed-bitcode") && *option != b"-fembed-bitcode=off"
 }
 
-/// Whether the last of an option and its opposite is the option.
+/// Returns whether the last of an option and its opposite is the option.
 fn last(options: &[&[u8]], on: &str, off: &str) -> bool {
     options.iter().rev().find(|o| **o == on.as_bytes() || **o == off.as_bytes()) == Some(&on.as_bytes())
 }
@@ -293,7 +292,7 @@ fn user_linker(options: &[&[u8]]) -> UserLinker {
 const LINKER_NAME: &[u8] = b"-fuse-ld=";
 const LINKER_PATH: &[u8] = b"--ld-path=";
 
-/// Whether this word chooses a linker.
+/// Returns whether this word chooses a linker.
 pub fn chooses_linker(word: &Word) -> bool {
     word.role == Role::Option
         && (word.bytes().starts_with(LINKER_NAME) || word.bytes().starts_with(LINKER_PATH))

@@ -322,7 +322,7 @@ fn take(cache: &Cache, product: &Product) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether an object is what was ordered: of the module, made of this bitcode by this plan with this compiler.
+/// Checks whether an object is what was ordered: of the module, made of this bitcode by this plan with this compiler.
 ///
 /// # Errors
 /// What it is.

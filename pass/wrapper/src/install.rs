@@ -129,7 +129,7 @@ pub fn find_compiler(name: &str, llvm: u32, path: Option<&OsStr>) -> Result<Path
         .ok_or(Error::NoCompiler { name: name.to_owned(), llvm })
 }
 
-/// Whether `-fuse-ld=lld` will find a linker: clang looks beside itself, then in
+/// Returns whether `-fuse-ld=lld` will find a linker: clang looks beside itself, then in
 /// `path`.
 pub fn has_lld(compiler: &Path, llvm: u32, path: Option<&OsStr>) -> bool {
     let own = fs::canonicalize(compiler).ok();

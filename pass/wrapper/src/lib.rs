@@ -105,7 +105,6 @@ pub enum Error {
         file = .file.display()
     )]
     BitcodeWithoutLto {
-        /// The file.
         file: PathBuf,
         /// The mode of the link.
         mode: &'static str,
@@ -141,7 +140,6 @@ pub enum Error {
         file = .file.display()
     )]
     NewerBitcode {
-        /// The file.
         file: PathBuf,
         /// The LLVM that wrote the bitcode.
         found: u32,

@@ -30,7 +30,7 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
     }
 }
 
-/// Whether lto mode does best what is asked for: its traces are shorter.
+/// Returns whether lto mode does best what is asked for: its traces are shorter.
 fn needs_lto(options: &Common) -> bool {
     !options.targets.is_empty() || options.trace.is_some()
 }

@@ -260,7 +260,7 @@ fn compilation(mode: Mode, command: &Command) -> Compilation {
 }
 
 impl Facts {
-    /// Whether the user's own options for the pass ask for verify mode, or for counts of calls.
+    /// Returns whether the user's own options for the pass ask for verify mode, or for counts of calls.
     fn users_program_reports(&self) -> bool {
         self.users_options().any(|o| o == b"verify" || o.starts_with(b"profile-generate="))
     }

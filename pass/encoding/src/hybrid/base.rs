@@ -21,7 +21,7 @@ impl Base {
         }
     }
 
-    /// Whether a sub-path with this stack offset may begin there.
+    /// Returns whether a sub-path with this stack offset may begin there.
     pub(super) fn begins(self, stack_offset: Option<u64>) -> bool {
         match self {
             Self::Nowhere => false,

@@ -9,8 +9,8 @@ pub struct HybridOptions {
     pub blocks: usize,
     /// How many stack offsets of one range are known; with more, every one is expected.
     pub stack_offsets: usize,
-    /// Whether edges may be free for id 0 only, at the cost of a test ([`HybridCode::Guarded`]), and functions have no
-    /// offsets. With 1 block, this is the paper's Algorithm 4.
+    /// True if edges may be free for id 0 only, at the cost of a test ([`HybridCode::Guarded`]), and functions have
+    /// no offsets. With 1 block, this is the paper's Algorithm 4.
     pub guards: bool,
 }
 

@@ -13,7 +13,6 @@ use crate::table::{AddEdge, FunctionRow, TableError};
 /// What a table says about one edge that adds, and the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackEdge {
-    /// The edge.
     pub add: AddEdge,
     /// How far below the caller's activation that of the callee begins, if that is known.
     pub frame_offset: Option<u32>,
@@ -65,7 +64,7 @@ impl StackPathDecoder {
         Ok(Self { paths, sites, open_node })
     }
 
-    /// Whether the function has numbers that stand for several sub-paths.
+    /// Returns whether the function has numbers that stand for several sub-paths.
     pub fn needs_stack_offset(&self, function: FunctionId) -> bool {
         self.paths.shared[function.index()]
     }

@@ -33,13 +33,13 @@ impl Hybrid {
         self.paths.regions[function.index()].end().max(1)
     }
 
-    /// Whether the function has a number that stands for several contexts, so that a capture needs the stack offset
-    /// as well.
+    /// Returns whether the function has a number that stands for several contexts, so that a capture needs the stack
+    /// offset as well.
     pub fn needs_stack_offset(&self, function: FunctionId) -> bool {
         self.paths.shared[function.index()]
     }
 
-    /// Whether nobody knows where on the stack the sub-paths begin that have number 0 in the function.
+    /// Returns whether nobody knows where on the stack the sub-paths begin that have number 0 in the function.
     pub fn has_unknown_base(&self, function: FunctionId) -> bool {
         self.paths.bases[function.index()] == Base::Unknown
     }

@@ -72,7 +72,7 @@ impl Region {
         blocks.find(|new| self.0.iter().any(|old| old.conflicts(new)))
     }
 
-    /// Whether an edge with this code brings in ids that the function has already.
+    /// Returns whether an edge with this code brings in ids that the function has already.
     pub(super) fn shares_ids(&self, caller: &Self, code: HybridCode) -> bool {
         let overlaps = |new: Block| self.0.iter().any(|old| new.start < old.end && old.start < new.end);
         caller.through(code, None).any(overlaps)
@@ -82,7 +82,7 @@ impl Region {
         self.0.extend(blocks);
     }
 
-    /// Whether some context may have this id and stack offset.
+    /// Returns whether some context may have this id and stack offset.
     pub(super) fn contains(&self, id: u64, stack_offset: Option<u64>) -> bool {
         self.0.iter().any(|block| block.contains(id, stack_offset))
     }

@@ -393,7 +393,7 @@ impl<'a> Checked<'a> {
     }
 }
 
-/// Whether usable edges lead from one function to the other.
+/// Returns whether usable edges lead from one function to the other.
 fn reaches(
     model: &Model,
     out_edges: &[Vec<usize>],

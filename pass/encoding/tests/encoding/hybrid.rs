@@ -62,7 +62,7 @@ impl Hybridised {
         (encoding, hybrid)
     }
 
-    /// Whether sub-paths that begin in the function may begin at an unknown base. Who decodes sees that one began
+    /// True if sub-paths that begin in the function may begin at an unknown base. Who decodes sees that one began
     /// at the function, or in the open node, but not how.
     fn begins_unknown(&self, encoding: &Encoding, n: usize) -> bool {
         // Open targets have one dummy in-edge, the open node's.

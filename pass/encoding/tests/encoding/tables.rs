@@ -76,7 +76,7 @@ fn full_width_ids_decode() {
     assert!(decoder.path(function(63), u64::MAX).is_err());
 }
 
-/// Whether every id of every function has exactly one sub-path, by listing the sub-paths forwards.
+/// Returns whether every id of every function has exactly one sub-path, by listing the sub-paths forwards.
 fn is_table(functions: &[FunctionRow], edges: &[AddEdge]) -> bool {
     let mut todo: Vec<(usize, u64)> =
         (0..functions.len()).filter(|&n| functions[n].entry).map(|n| (n, 0)).collect();

@@ -9,7 +9,6 @@ use std::process::{Command, ExitCode, Stdio};
 use pcce_linker::{FirstLink, Generate, Generated};
 use serde_json::{Value, json};
 
-/// The command.
 struct ByCommand;
 
 impl Generate for ByCommand {

@@ -143,7 +143,7 @@ fn other_modules_enter_functions_of_a_module_unannounced() {
     assert_eq!(entries, [true, true, false, true]);
 }
 
-/// Whether the call of function 1 must push.
+/// Returns whether the call of function 1 must push.
 fn must_push(mode: &Mode<'_>, callee: Function) -> bool {
     let program = program(mode, &[exported("main", &[direct(1)]), callee]);
     let encoding = pcce_encoding::encode(&program.graph, &pcce_encoding::Options::default());

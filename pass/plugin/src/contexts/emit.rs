@@ -49,7 +49,7 @@ pub fn emit_addresses<'m>(
     module.keep_aliases(&aliases);
 }
 
-/// Whether assembly can have the name in quotes.
+/// Returns whether assembly can have the name in quotes.
 pub fn can_be_written(name: &str) -> bool {
     !name.contains(['"', '\\', '\n', '\0'])
 }

@@ -85,7 +85,7 @@ impl<'m> Found<'m> {
         (expected <= RARELY).then(|| Self::Written(b.alloca(16, "pcce.found"), calls, ends))
     }
 
-    /// Whether there are places at which it is needed.
+    /// Returns whether there are places at which it is needed.
     pub fn is_needed(&self) -> bool {
         !matches!(self, Self::NotNeeded)
     }
@@ -120,7 +120,7 @@ impl<'m> Found<'m> {
     }
 }
 
-/// Whether the block ends with an invoke.
+/// Returns whether the block ends with an invoke.
 fn may_throw(block: Block<'_>) -> bool {
     block.terminator().as_call().and_then(|call| call.unwind_destination()).is_some()
 }

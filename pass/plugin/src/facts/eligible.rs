@@ -55,7 +55,7 @@ impl<'m> Eligibility<'m> {
     }
 }
 
-/// Whether a call in the function must stay a tail call.
+/// Returns whether a call in the function must stay a tail call.
 pub fn makes_tail_calls(function: Function<'_>) -> bool {
     function.instructions().any(|instruction| instruction.tail_call() == TailCall::Must)
 }

@@ -10,7 +10,7 @@ use pcce_model::{NoCallback, called_within, makes_streams, sets_handlers};
 /// By what names, and through what pointers, others enter functions of the module.
 pub struct Entered {
     inserted: Inserted,
-    /// Whether functions of this module whose address is taken may be called without a push: such an executable calls
+    /// True if functions of this module whose address is taken may be called without a push: such an executable calls
     /// the streams that this module makes, or calls that LLVM inserts reach handlers that it sets.
     by_pointer: bool,
     /// The same of those that take and return nothing: the module sets handlers of C++.
@@ -34,12 +34,12 @@ impl Entered {
         }
     }
 
-    /// Whether the module makes streams that call functions of the program.
+    /// Returns whether the module makes streams that call functions of the program.
     pub fn makes_streams(&self) -> bool {
         self.makes_streams
     }
 
-    /// Whether the module sets handlers of C++.
+    /// Returns whether the module sets handlers of C++.
     pub fn sets_handlers(&self) -> bool {
         self.sets_handlers
     }
@@ -80,8 +80,8 @@ pub fn entered_unseen<'m>(module: Module<'m>, entered: &Entered) -> HashSet<Func
     entered_as(module, entered, |name, local| called_within.contains(name) && !local)
 }
 
-/// Whether a function of these names is entered by functions of libraries only, within calls that are known to call
-/// nothing else back; not by calls that LLVM inserts.
+/// Returns whether a function of these names is entered by functions of libraries only, within calls that are known
+/// to call nothing else back; not by calls that LLVM inserts.
 pub fn are_called_within<'n>(names: impl Iterator<Item = &'n str>, entered: &Entered) -> bool {
     let called_within = called_within();
     let mut any = false;

@@ -45,13 +45,13 @@ impl Inserted {
         known
     }
 
-    /// Whether an inserted call may be one of a function of this name.
+    /// Returns whether an inserted call may be one of a function of this name.
     pub fn may_call(&self, name: &str) -> bool {
         self.names.contains(name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
     }
 }
 
-/// Whether the module may hand addresses of functions to what inserted calls come to.
+/// Returns whether the module may hand addresses of functions to what inserted calls come to.
 pub fn sets_handlers(module: Module<'_>) -> bool {
     module.functions().iter().any(|function| HANDLER_SETTERS.contains(&&*function.name()))
 }

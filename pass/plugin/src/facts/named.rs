@@ -18,7 +18,7 @@ pub struct Named<'m> {
 }
 
 impl Named<'_> {
-    /// Whether anything may reach it by this name but calls, whose callee the linked skeleton shows.
+    /// Returns whether anything may reach it by this name but calls, whose callee the linked skeleton shows.
     pub fn is_reached(&self) -> bool {
         self.others > 0
     }

@@ -10,11 +10,10 @@ pub enum Target<'m> {
     Intrinsic(Function<'m>),
     /// Whatever a pointer leads to.
     Pointer,
-    /// A function.
     Function {
         /// It.
         value: Function<'m>,
-        /// Whether its definition in this module is the one that runs.
+        /// True if its definition in this module is the one that runs.
         exact: bool,
     },
 }
@@ -32,12 +31,12 @@ pub enum Binding {
     Linker,
 }
 
-/// Whether the function's definition in this module is the one that runs.
+/// Returns whether the function's definition in this module is the one that runs.
 pub fn is_exact(function: Function<'_>, binding: Binding) -> bool {
     !function.is_intrinsic() && runs(function.linkage(), binding)
 }
 
-/// Whether the definition with this linkage is the one that runs.
+/// Returns whether the definition with this linkage is the one that runs.
 fn runs(linkage: LinkageFacts, binding: Binding) -> bool {
     linkage.exact
         && (linkage.local

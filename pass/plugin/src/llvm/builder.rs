@@ -89,12 +89,10 @@ impl<'m> Builder<'m> {
         loaded
     }
 
-    /// Loads a word.
     pub fn load_word(&self, from: Address<'m>) -> Word<'m> {
         Word(self.load(self.module.i64(), from).into_int_value())
     }
 
-    /// Loads an address.
     pub fn load_address(&self, from: Address<'m>) -> Address<'m> {
         Address(self.load(self.module.ptr(), from).into_pointer_value())
     }

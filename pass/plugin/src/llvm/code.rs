@@ -33,7 +33,6 @@ impl Bitcode {
         Self { buffer, identifier }
     }
 
-    /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: a live buffer, which stays as it is.
         unsafe {

@@ -15,7 +15,6 @@ use super::{Address, Alias, Call, Constant, Instruction, LinkageFacts, Module, O
 
 /// A global that a function refers to.
 pub struct Reference {
-    /// Its name.
     pub name: String,
     /// Its name in assembly.
     pub assembly: String,
@@ -25,15 +24,12 @@ pub struct Reference {
     pub thread_local: bool,
     /// No other module knows it.
     pub local: bool,
-    /// It is a function.
     pub function: bool,
 }
 
-/// A function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Function<'m>(pub(super) FunctionValue<'m>);
 
-/// A basic block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Block<'m>(pub(super) BasicBlock<'m>);
 
@@ -51,7 +47,6 @@ impl<'m> Function<'m> {
         self.0.as_value_ref()
     }
 
-    /// Its name.
     pub fn name(self) -> String {
         // SAFETY: live value.
         unsafe { name(self.raw()) }
@@ -74,17 +69,16 @@ impl<'m> Function<'m> {
         (!file.is_empty()).then_some(file)
     }
 
-    /// Its address.
     pub fn address(self) -> Address<'m> {
         Address(self.0.as_global_value().as_pointer_value())
     }
 
-    /// Whether it has a body.
+    /// Returns whether it has a body.
     pub fn has_body(self) -> bool {
         !self.0.as_global_value().is_declaration()
     }
 
-    /// Whether it is one of LLVM's intrinsics.
+    /// Returns whether it is one of LLVM's intrinsics.
     pub fn is_intrinsic(self) -> bool {
         self.0.get_intrinsic_id() != 0
     }
@@ -130,7 +124,7 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_declare(self.raw()) }
     }
 
-    /// Whether it is in a comdat group.
+    /// Returns whether it is in a comdat group.
     pub fn is_in_group(self) -> bool {
         // SAFETY: live function.
         unsafe { !llvm_sys::comdat::LLVMGetComdat(self.raw()).is_null() }
@@ -147,14 +141,14 @@ impl<'m> Function<'m> {
         Signature(self.0.get_type())
     }
 
-    /// Whether the machine calls the function where it interrupts a program (`__attribute__((interrupt))`).
+    /// Returns whether the machine calls the function where it interrupts a program (`__attribute__((interrupt))`).
     pub fn is_interrupt_handler(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_is_interrupt_handler(self.raw()) }
     }
 
-    /// Whether [`Function::divert`] can be: not of a variadic function, nor of one whose calling convention forbids the
-    /// call or the jump.
+    /// Returns whether [`Function::divert`] can be: not of a variadic function, nor of one whose calling convention
+    /// forbids the call or the jump.
     pub fn can_be_diverted(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_can_be_diverted(self.raw()) }
@@ -214,27 +208,27 @@ impl<'m> Function<'m> {
         unsafe { Operand::new(self.raw()) }
     }
 
-    /// Whether anything in the module uses the function but to call it.
+    /// Returns whether anything in the module uses the function but to call it.
     pub fn has_address_taken(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_has_address_taken(self.raw()) }
     }
 
-    /// Whether the function's address is in a C++ virtual table, and whether it is anywhere else, besides in calls of
-    /// it.
+    /// Returns whether the function's address is in a C++ virtual table, and whether it is anywhere else, besides in
+    /// calls of it.
     pub fn address_places(self) -> (bool, bool) {
         // SAFETY: a live function.
         let places = unsafe { pcce_shim_address_places(self.raw()) };
         (places & 1 != 0, places & 2 != 0)
     }
 
-    /// Whether the function's body asks for its return address, or for the frame of its caller.
+    /// Returns whether the function's body asks for its return address, or for the frame of its caller.
     pub fn looks_at_caller(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_looks_at_caller(self.raw()) }
     }
 
-    /// Whether the function has the enum attribute.
+    /// Returns whether the function has the enum attribute.
     pub fn has_attribute(self, name: &str) -> bool {
         let kind = Attribute::get_named_enum_kind_id(name);
         self.0.get_enum_attribute(AttributeLoc::Function, kind).is_some()
@@ -316,7 +310,7 @@ impl<'m> Block<'m> {
         self.instructions().find(|i| !pad(i)).expect("a block ends with a terminator")
     }
 
-    /// Whether the block begins with a landing pad, phis aside.
+    /// Returns whether the block begins with a landing pad, phis aside.
     pub fn is_landing_pad(self) -> bool {
         let first = self.instructions().find(|i| i.opcode() != InstructionOpcode::Phi);
         first.is_some_and(|first| first.opcode() == InstructionOpcode::LandingPad)

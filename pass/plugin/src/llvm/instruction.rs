@@ -89,7 +89,6 @@ impl<'m> Instruction<'m> {
         self.value()
     }
 
-    /// Its opcode.
     pub fn opcode(self) -> InstructionOpcode {
         self.0.get_opcode()
     }
@@ -230,19 +229,19 @@ impl<'m> Call<'m> {
         }
     }
 
-    /// Whether the code generator makes a jump of the call although nothing guarantees it.
+    /// Returns whether the code generator makes a jump of the call although nothing guarantees it.
     pub fn is_sibling_call(self) -> bool {
         // SAFETY: live instruction.
         unsafe { pcce_shim_is_sibling_call(self.raw()) }
     }
 
-    /// Whether the call may be the last that its function does. A jump is made of no other.
+    /// Returns whether the call may be the last that its function does. A jump is made of no other.
     pub fn may_be_last(self) -> bool {
         // SAFETY: live instruction.
         unsafe { pcce_shim_may_be_last(self.raw()) }
     }
 
-    /// Whether the call's pointer was loaded from a C++ virtual table; None where nobody knows.
+    /// Returns whether the call's pointer was loaded from a C++ virtual table; None where nobody knows.
     pub fn is_virtual_call(self) -> Option<bool> {
         // SAFETY: a live call.
         match unsafe { pcce_shim_pointer_kind(self.raw()) } {
@@ -251,13 +250,13 @@ impl<'m> Call<'m> {
         }
     }
 
-    /// Whether the call's pointer was compared with other targets ([`Module::compare_target`]).
+    /// Returns whether the call's pointer was compared with other targets ([`Module::compare_target`]).
     pub fn is_compared(self) -> bool {
         // SAFETY: a live call.
         unsafe { pcce_shim_is_compared(self.raw()) }
     }
 
-    /// Whether a function in between could hand on the call's arguments.
+    /// Returns whether a function in between could hand on the call's arguments.
     pub fn can_go_through_thunk(self) -> bool {
         // SAFETY: a live call.
         unsafe { pcce_shim_can_go_through_thunk(self.raw()) }
@@ -272,13 +271,12 @@ impl<'m> Call<'m> {
         unsafe { Operand::new(pcce_shim_unless_null(self.raw(), pointer, otherwise)) }
     }
 
-    /// Its result.
     pub fn result(self) -> Operand<'m> {
         // SAFETY: live value.
         unsafe { Operand::new(self.raw()) }
     }
 
-    /// Whether the call site itself (not the callee) has the enum attribute.
+    /// Returns whether the call site itself (not the callee) has the enum attribute.
     pub fn has_attribute(self, name: &str) -> bool {
         let kind = Attribute::get_named_enum_kind_id(name);
         self.site().get_enum_attribute(AttributeLoc::Function, kind).is_some()

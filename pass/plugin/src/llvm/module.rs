@@ -99,13 +99,13 @@ impl<'m> Module<'m> {
         unsafe { pcce_shim_emit_error(self.raw(), message.as_ptr(), message.len()) }
     }
 
-    /// Whether the module has the named flag.
+    /// Returns whether the module has the named flag.
     pub fn has_flag(self, name: &str) -> bool {
         // SAFETY: live module.
         unsafe { pcce_shim_has_module_flag(self.raw(), name.as_ptr(), name.len()) }
     }
 
-    /// Whether there is named metadata of this name.
+    /// Returns whether there is named metadata of this name.
     pub fn has_named_metadata(self, name: &str) -> bool {
         // SAFETY: live module.
         unsafe { !LLVMGetNamedMetadata(self.raw(), name.as_ptr().cast(), name.len()).is_null() }
@@ -408,7 +408,6 @@ impl<'m> Module<'m> {
 }
 
 impl<'m> Variable<'m> {
-    /// Its address.
     pub fn address(self) -> Address<'m> {
         Address(self.0.as_pointer_value())
     }

@@ -39,7 +39,6 @@ impl Run {
         Self { module, analyses, unlinked: RefCell::default(), left: RefCell::default() }
     }
 
-    /// The module.
     pub fn module(&self) -> Module<'_> {
         Module(self)
     }
@@ -80,7 +79,7 @@ impl Run {
         }
     }
 
-    /// Whether LLVM's verifier has nothing against the module.
+    /// Checks whether LLVM's verifier has nothing against the module.
     ///
     /// # Errors
     /// What it says.

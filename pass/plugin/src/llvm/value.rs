@@ -20,7 +20,6 @@ pub type Type<'m> = BasicTypeEnum<'m>;
 #[derive(Clone, Copy)]
 pub struct Word<'m>(pub(super) IntValue<'m>);
 
-/// An address.
 #[derive(Clone, Copy)]
 pub struct Address<'m>(pub(super) PointerValue<'m>);
 
@@ -61,7 +60,7 @@ impl Signature<'_> {
         self.0.print_to_string().to_string()
     }
 
-    /// Whether functions of this type take and return nothing.
+    /// Returns whether functions of this type take and return nothing.
     pub fn takes_and_returns_nothing(self) -> bool {
         self.text() == "void ()"
     }
@@ -156,7 +155,7 @@ impl<'m> Operand<'m> {
         name
     }
 
-    /// Whether a call of it goes through a pointer: it is neither a function nor another global nor assembly.
+    /// Returns whether a call of it goes through a pointer: it is neither a function nor another global nor assembly.
     pub fn is_pointer(self) -> bool {
         // SAFETY: live value.
         unsafe { LLVMIsAGlobalValue(self.raw).is_null() && LLVMIsAInlineAsm(self.raw).is_null() }
@@ -179,7 +178,6 @@ impl<'m> Alias<'m> {
         self.0.raw
     }
 
-    /// Its name.
     pub fn name(self) -> String {
         // SAFETY: live value.
         unsafe { name(self.raw()) }
@@ -190,7 +188,6 @@ impl<'m> Alias<'m> {
         self.0
     }
 
-    /// Its address.
     pub fn address(self) -> Address<'m> {
         // SAFETY: a live global, whose value is its address.
         Address(unsafe { PointerValue::new(self.raw()) })

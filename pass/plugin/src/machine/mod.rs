@@ -8,7 +8,6 @@ use pcce_model::bound::Width;
 
 use crate::llvm::Module;
 
-/// A machine.
 pub trait Machine: Sync {
     /// What pass, runtime and decoder share.
     fn shared(&self) -> &'static abi::Machine;

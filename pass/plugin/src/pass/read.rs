@@ -117,7 +117,7 @@ impl Job<'_> {
         facts::gather(module, &knowledge)
     }
 
-    /// Whether the C++ library's strings may call what looks at the context.
+    /// Returns whether the C++ library's strings may call what looks at the context.
     pub(super) fn looks_within_strings(&self, module: Module<'_>) -> bool {
         let is_named = |name: &str| self.no_callback.is_within_cxx(name);
         let defined = |f: &llvm::Function<'_>| !f.linkage().declaration && !f.linkage().local;

@@ -136,7 +136,6 @@ pub fn insert<'m>(
     Before { traced, calls, skipped, untraced, entered, binding }
 }
 
-/// A function's tables.
 fn row(
     traced: &Traced<'_>,
     placement: Placement,

@@ -19,15 +19,13 @@ use crate::places;
 pub struct Traced<'m> {
     /// Its flow of control.
     pub flow: Flow,
-    /// Its nodes.
     pub nodes: Vec<Node<'m>>,
-    /// Whether it may leave its activation to a function that is not known.
+    /// True if it may leave its activation to a function that is not known.
     pub leaves: bool,
     /// It is left out: it has no nodes, and calls of it are like those of a function of another module.
     pub skipped: bool,
 }
 
-/// A node.
 pub struct Node<'m> {
     /// What it is. Names are numbers in the module's table.
     pub kind: Kind,
@@ -300,26 +298,26 @@ impl<'m> Reader<'_, 'm> {
     }
 }
 
-/// Whether the thread ends in the call. Where that is told, it was not cancelled before.
+/// Returns whether the thread ends in the call. Where that is told, it was not cancelled before.
 fn ends_thread(call: Call<'_>) -> bool {
     let name = call.called().as_function().map(llvm::Function::name);
     name.is_some_and(|name| ["pthread_exit", "thrd_exit"].contains(&&*name))
 }
 
-/// Whether control may go on elsewhere than behind the call, which calls nothing back.
+/// Returns whether control may go on elsewhere than behind the call, which calls nothing back.
 fn may_jump(call: Call<'_>, name: &str) -> bool {
     // What a pointer was compared with has a type that does not say it.
     let never_returns = |callee: llvm::Function<'_>| callee.has_attribute("noreturn");
     ends_or_jumps(name) || !places::returns(call) || call.called().aliased().is_some_and(never_returns)
 }
 
-/// Whether the process may end in a function of this name, or control leave it by a jump.
+/// Returns whether the process may end in a function of this name, or control leave it by a jump.
 fn ends_or_jumps(name: &str) -> bool {
     const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
     JUMPS.contains(&name) || ENDS.contains(&name)
 }
 
-/// Whether an exception may come out of a call of a function that is not the program's.
+/// Returns whether an exception may come out of a call of a function that is not the program's.
 fn unwinds(call: Call<'_>, name: &str) -> bool {
     let callee = call.called().aliased();
     let never = call.has_attribute("nounwind") || callee.is_some_and(|f| f.has_attribute("nounwind"));

@@ -21,7 +21,6 @@ use crate::llvm::Module;
 
 /// What must be known when contexts are done.
 pub enum Before<'m> {
-    /// Of codes.
     Codes(Box<emit::Before<'m>>),
     /// Of what they are compared with.
     Numbers(baseline::Numbered<'m>),

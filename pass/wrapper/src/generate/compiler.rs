@@ -39,7 +39,7 @@ pub struct Compiler {
     own: Option<Vec<OsString>>,
     /// All that code depends on beside the module.
     hash: Sha256,
-    /// Whether the hash is of all.
+    /// True if the hash is of all.
     known: bool,
     /// The files that code depends on, beside those that were read when the modules were compiled.
     pub files: Vec<PathBuf>,
@@ -47,7 +47,7 @@ pub struct Compiler {
     pub profile: Option<PathBuf>,
     /// The SHA-256 of what the compiler says that it does.
     pub says: [u8; 32],
-    /// Whether debug information goes into a file of its own.
+    /// True if debug information goes into a file of its own.
     pub splits: bool,
 }
 
@@ -105,7 +105,7 @@ impl Compiler {
         Ok(Self { recorded, plugin: plugin.to_owned(), own, hash, known, files, profile, says, splits })
     }
 
-    /// Whether code by this command is the same: only the object's name differs.
+    /// Returns whether code by this command is the same: only the object's name differs.
     pub fn is_for(&self, other: &Recorded) -> bool {
         let same = |recorded: &Recorded| Recorded { output: String::new(), ..recorded.clone() };
         same(&self.recorded) == same(other)
@@ -116,7 +116,7 @@ impl Compiler {
         self.hash.clone()
     }
 
-    /// Whether the hash is of all that code depends on.
+    /// Returns whether the hash is of all that code depends on.
     pub fn is_known(&self) -> bool {
         self.known
     }

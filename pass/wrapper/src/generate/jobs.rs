@@ -28,7 +28,6 @@ pub struct Product {
     pub key: [u8; 32],
     /// What messages call the module.
     pub shown: String,
-    /// Its bitcode.
     pub bitcode: PathBuf,
     /// The object, beside it and of the same name.
     pub object: PathBuf,

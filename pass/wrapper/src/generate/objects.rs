@@ -141,7 +141,7 @@ impl Cache {
     }
 }
 
-/// Whether a file is the cache's own.
+/// Returns whether a file is the cache's own.
 fn is_entry(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with(NEW) || name.len() == 2 * HASH - 1 && name.bytes().all(|byte| byte.is_ascii_hexdigit())

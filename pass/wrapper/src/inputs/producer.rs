@@ -1,7 +1,7 @@
 //! Which LLVM wrote bitcode: the identification block at its start (LLVM's "Bitcode File Format", and
 //! `BitcodeWriter.cpp`). Its one string is "LLVM" and a version.
 
-/// Whether the bytes begin as bitcode does, or as its wrapper.
+/// Returns whether the bytes begin as bitcode does, or as its wrapper.
 pub fn is_bitcode(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC) || bytes.starts_with(WRAPPER)
 }
