@@ -1,27 +1,28 @@
-//! Values of calls that are written into an object when all else of it is made.
+//! Values of calls that are written into an object after its code was generated.
 //!
-//! What a call adds depends on the whole program, and hardly anything else of its module's code does. So the code is
-//! made of a slice without values ([`Slice::unbind`]), and programs that have a module with other values share its
-//! object. The object says which place has which difference of values ([`pcce_abi::skeleton::VALUES_SECTION`]).
+//! The values that calls add depend on the whole program; the rest of a module's code hardly does. So code is
+//! generated from a slice without values ([`Slice::unbind`]), and programs in which a module has other values
+//! share its object. The object says where each difference of two values stands
+//! ([`pcce_abi::skeleton::VALUES_SECTION`]).
 
 use serde::{Deserialize, Serialize};
 
 use crate::slice::{Does, Slice};
 
-/// How wide a value is. Instructions differ by that, so it is part of the slice.
+/// The width of a value. It decides between instructions, so it is part of the slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Width {
-    /// It fits a signed byte, and so does its negation.
+    /// The value and its negation fit a signed byte.
     Byte,
-    /// It fits 32 signed bits, and so does a difference of two.
+    /// The value fits 32 signed bits, and so does a difference of two such values.
     Word,
-    /// Any.
+    /// Any value.
     Long,
 }
 
 impl Width {
-    /// That of a value.
+    /// The width of a value.
     pub fn of(value: i64) -> Self {
         match value.unsigned_abs() {
             0..=0x7f => Self::Byte,
@@ -30,7 +31,7 @@ impl Width {
         }
     }
 
-    /// That of a difference of two values.
+    /// The width of a difference of two values.
     pub fn of_difference(one: Self, other: Self) -> Self {
         match one.max(other) {
             Self::Long => Self::Long,
@@ -40,8 +41,8 @@ impl Width {
 }
 
 impl Slice {
-    /// Takes the values out: in their stand are their places in the list that is returned, which begins with 0. A call
-    /// that adds what the one before it adds has its place, so that nothing is to be done between them.
+    /// Replaces the values by their places in the list that is returned, whose first value is 0. A call that
+    /// adds the same as the call before it has the same place, so that nothing is done between the two.
     pub fn unbind(&mut self) -> Vec<i64> {
         let mut values = vec![0];
         let mut take = |does: &mut Does, before: Option<i64>| {

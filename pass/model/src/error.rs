@@ -1,10 +1,10 @@
-//! Why a program cannot be instrumented. The text names the thing, the cause and the cure.
+//! Reasons why a program cannot be instrumented. Each text names the thing, the cause and the cure.
 
 use std::path::PathBuf;
 
 use pcce_dictionary::calls::CallsError;
 
-/// What is wrong with a program, or with the files that options name.
+/// An error in a program, or in a file that an option names.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,7 +33,7 @@ pub enum Error {
         /// What is wrong with it.
         cause: CallsError,
     },
-    /// A function would have to push at its entry and to leave its activation to another one.
+    /// A function would have to push at its entry and to leave its activation to another function.
     #[error(
         "function {function} is entered without a push (it replaces a library function that does not call back, or \
          code that LLVM inserts calls it), and it makes calls that must stay tail calls; its frame cannot be \

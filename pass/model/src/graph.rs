@@ -1,5 +1,5 @@
-//! From the functions to the call graph (pcce.txt, Definition 1): who is an entry, which calls are edges, and how often
-//! each is expected to be executed.
+//! From the functions to the call graph (pcce.txt, Definition 1): entries, edges, and expected executions of
+//! edges.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use crate::profile::Matched;
 use crate::program::{CallKind, Function, Program, TypeId, Unannounced, ids};
 use crate::{Mode, silent, tail_calls};
 
-/// How often an open call is expected to reach a function that it has never reached in the profile, beside what is
-/// expected without a profile.
+/// How often an open call is expected to reach a function that it has never reached in the profile, relative
+/// to the expectation without a profile.
 const NEVER_SEEN: f64 = 1e-6;
 
-/// Makes the call graph, and says of the functions what follows from all of them together. `counts`: how often
-/// functions and calls were executed, where it is known which are silent; of what has no count, LLVM's own profile or
-/// estimates tell.
+/// Makes the call graph, and derives the facts about functions that follow from all of them together.
+/// `counts` returns how often functions and calls were executed; it is asked when silent functions are
+/// marked. Functions without a count have that of LLVM's own profile or estimates.
 ///
 /// # Errors
-/// A function that cannot be instrumented nor left out without wrong contexts.
+/// A function can be neither instrumented nor left out without wrong contexts.
 pub fn derive(
     mut functions: Vec<Function>,
     mode: &Mode<'_>,
@@ -46,44 +46,45 @@ pub fn derive(
     Ok(Program { functions, graph, leaving_groups, counts })
 }
 
-/// Adds the function to the graph, and says whether open calls of other modules may enter it.
+/// Adds the function to the graph, and decides whether open calls of other modules may enter it.
 fn add_function(
     graph: &mut CallGraph,
     function: &mut Function,
     open: bool,
     count: Option<f64>,
 ) -> Result<(), Error> {
-    // A silent one may be entered with any id.
+    // A silent function may be entered with any id.
     if function.silent {
         function.unannounced = Unannounced::Never;
     }
     let pushes_itself = function.unannounced == Unannounced::Anyhow;
-    // It leaves to others that nobody asks for.
+    // Tail calls of a silent function do not matter.
     let leaves = function.leaves() && !function.silent;
     if pushes_itself && leaves {
         return Err(Error::FrameNotKept { function: function.name.clone() });
     }
-    // Any use that is not the callee of an edge: another module, a pointer, an alias, a constructor table, or a caller
-    // that is not instrumented.
+    // Any use other than the callee of an edge: by another module, a pointer, an alias, a constructor table,
+    // or a caller that is not instrumented.
     let entry = function.external || function.otherwise_used;
     if entry && !open && !pushes_itself && !function.silent {
         function.unannounced = Unannounced::Open;
     }
-    // A function that makes tail calls hands its own activation to their callees, which start
-    // a sub-path where it did: so it must have started one, or have been reached by an open call, as they are.
-    // The frame that one pushes at its entry that cannot be diverted holds an open call's id, or 0.
+    // A function with tail calls leaves its activation to their callees, which start a sub-path where the
+    // function did. So it must have started one itself, or have been reached by an open call, as they are. A
+    // function that pushes at its entry because it cannot be diverted has a frame with an open call's id, or
+    // 0.
     let frame_at_entry = function.unannounced == Unannounced::Open && !function.can_be_diverted;
     let required_push = pushes_itself || frame_at_entry || (leaves && !open);
     let id = graph.add_function(entry, required_push);
-    // A silent one has no edges: nobody asks for its id.
+    // A silent function has no edges.
     if let Some(count) = count.or(function.entry_count).filter(|_| !function.silent) {
         graph.set_count(id, count);
     }
     Ok(())
 }
 
-/// Says what open calls may reach. A call through a pointer is expected to reach each function of its type equally
-/// often; of others, few.
+/// Adds the targets of open calls. A call through a pointer is expected to reach each function of its type
+/// equally often, and functions of other types rarely.
 fn add_open_targets(graph: &mut CallGraph, functions: &[Function], counts: &Matched) {
     let mut targets: HashMap<TypeId, Vec<FunctionId>> = HashMap::new();
     for (id, function) in ids(functions) {
@@ -114,7 +115,7 @@ fn add_open_targets(graph: &mut CallGraph, functions: &[Function], counts: &Matc
     }
 }
 
-/// Lets calls be executed as often as the profile has counted.
+/// Replaces the expected executions of calls by those that the profile has counted.
 fn set_counted(functions: &mut [Function], counts: &Matched) {
     for (&(caller, call), &calls) in &counts.calls {
         if let Some(&Some(entries)) = counts.functions.get(caller)
@@ -138,9 +139,10 @@ fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>)
                     }
                     open_node.filter(|_| leaves).unwrap_or(callee)
                 }
-                // Not calls that leave the program by name, nor assembly: they may switch stacks, and only a push puts
-                // back what was there before. A heap profiler asks in code that is not instrumented, where only a push
-                // names the site. What is left of one that was compared with its known targets is cold: it pushes.
+                // No edges for calls that leave the program by name, nor for assembly: they may switch
+                // stacks, and only a push restores what was there before. A heap profiler takes contexts in
+                // code that is not instrumented, where only a push names the site. What remains of a call
+                // that was compared with its known targets is cold: it pushes.
                 CallKind::Indirect if !mode.publishes && !call.compared => match open_node {
                     Some(node) => node,
                     None => continue,

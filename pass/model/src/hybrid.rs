@@ -1,9 +1,9 @@
-//! Hybrid encoding: additions that are left out where the stack offset tells the contexts apart (pcce.txt §6).
+//! Hybrid encoding: additions are left out where the stack offset tells contexts apart (pcce.txt §6).
 //!
-//! What `pcce-encoding` needs for it is known here: how far functions have the stack pointer below their canonical
-//! frame address at calls, as measured in the code that LLVM generates, and where sub-paths begin. The measured offsets
-//! are assumptions on what will be generated in the end: the caller measures again, and the decoder compares with the
-//! linked program.
+//! This module provides what `pcce-encoding` needs for it: how far functions have the stack pointer below
+//! their canonical frame address at calls, measured in the code that LLVM generates, and where sub-paths
+//! begin. The measured offsets are assumptions about the final code. The caller measures again, and the
+//! decoder compares them with the linked program.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -13,48 +13,50 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CallKind, Function, Program, RuntimeCall, STD_THREAD, Unannounced};
 
-/// What is known of the stack at calls.
+/// What is known about the stack at calls.
 #[derive(Default)]
 pub struct Frames {
-    /// Frame offsets in bytes, of functions by name. Nothing is known of others.
+    /// Frame offsets in bytes, by the names of functions. The others are unknown.
     pub offsets: HashMap<String, u32>,
-    /// Functions whose frames may be of another size each time.
+    /// Functions whose frames may have another size in each activation.
     pub varying: HashSet<String>,
-    /// Callers and callees where each call that may be a jump is one; an empty name for calls through pointers.
+    /// Pairs of caller and callee all of whose calls that may be jumps are jumps. The callee is empty for
+    /// calls through pointers.
     pub jumps: HashSet<(String, String)>,
-    /// How many copies were instrumented with offsets until they were found; none if nobody asked for them.
+    /// The number of copies that were instrumented with offsets so far; none before offsets are measured.
     pub rounds: Option<u32>,
 }
 
-/// How far the stack pointer is below a function's canonical frame address when it calls: its *frame offset*.
+/// How far the stack pointer is below a function's canonical frame address at its calls: the *frame offset*.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameOffset {
-    /// So many bytes, whichever call is made. (Calls that became jumps do not count, and those of inline
-    /// assembly are not seen.)
+    /// This many bytes at all calls. (Calls that became jumps do not count, and calls of inline assembly are
+    /// not seen.)
     Fixed(u32),
-    /// So many at each call, but not the same at all of them: some have arguments on the stack.
+    /// A fixed number of bytes at each call, but different ones: some calls have arguments on the stack.
     ByCall,
-    /// The unwind tables do not count from the stack pointer, or there are none: frames with `alloca`, large
-    /// alignments, a frame pointer. It may be another one each time.
+    /// Unknown, and perhaps different each time: the unwind tables do not count from the stack pointer, or
+    /// there are none (`alloca`, large alignments, a frame pointer).
     Unknown,
 }
 
-/// What the calls of a module do to the stack, in the code that LLVM generates.
+/// The stack at the calls of a module, in the code that LLVM generates.
 #[derive(Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// The frame offset of each function in which a call was left, by the function's name.
+    /// The frame offset of each function in which a call remained, by the function's name.
     pub offsets: BTreeMap<String, FrameOffset>,
-    /// Callers and callees where each call became a jump, by their names; an empty one for calls through pointers.
+    /// Pairs of caller and callee all of whose calls became jumps, by name. The callee is empty for calls
+    /// through pointers.
     pub jumps: BTreeSet<(String, String)>,
 }
 
-/// What functions are called in [`Frames`].
+/// The names of functions in [`Frames`].
 pub trait Names {
     fn of(&self, function: FunctionId) -> String;
 
-    /// The same where another one calls it.
+    /// The name of a function where another one calls it.
     fn called(&self, _caller: FunctionId, callee: FunctionId) -> String {
         self.of(callee)
     }
@@ -66,14 +68,14 @@ impl Names for Program {
     }
 }
 
-/// After so many copies without an end, no offset is relied upon.
+/// After this many rounds without an end, no offset is relied on.
 pub const MOST_ROUNDS: u32 = 8;
-/// So many of them take the offsets of the copy before for what they are; from then on, those that have changed are not
-/// relied upon.
+/// In this many rounds, changed offsets replace those of the round before. From then on, they are dropped.
 const PATIENT_ROUNDS: u32 = 3;
 
 impl Frames {
-    /// Takes what was measured of code whose encoding relied on `used`. Returns whether that is what the code has.
+    /// Learns from the measured code of an encoding that relied on `used`. Returns whether the code has what
+    /// the encoding relied on.
     pub fn learn(&mut self, used: &Frames, measured: Measured) -> bool {
         let offset = |name: &String| match measured.offsets.get(name) {
             Some(&FrameOffset::Fixed(offset)) => Some(offset),
@@ -95,7 +97,7 @@ impl Frames {
                 continue;
             }
             settled = false;
-            // The encoding changes the frames itself, most of all at first.
+            // The encoding itself changes the frames, most of all in the first rounds.
             match found.filter(|_| round <= PATIENT_ROUNDS) {
                 Some(offset) => self.offsets.insert(name.clone(), offset),
                 None => self.offsets.remove(name),
@@ -110,7 +112,7 @@ impl Frames {
         settled
     }
 
-    /// No offset is relied upon any more.
+    /// Drops all offsets.
     pub fn forget(&mut self) {
         self.offsets.clear();
         self.jumps.clear();
@@ -123,17 +125,18 @@ pub struct Used {
     pub hybrid: Hybrid,
     /// The frame offset of each function, in the order of [`Program::functions`].
     pub frames: Vec<Option<u32>>,
-    /// Callers and callees where calls are taken to become jumps; no callee of calls through pointers.
+    /// Pairs of caller and callee whose calls are assumed to become jumps; no callee for calls through
+    /// pointers.
     pub jumps: Vec<(FunctionId, Option<FunctionId>)>,
-    /// How often code was generated to measure them.
+    /// How often code was generated to measure the frames.
     pub rounds: u32,
 }
 
-/// Leaves out additions of the encoding. None if the module has no open node: who enters its functions, and from where,
-/// is not known; or if nothing was measured.
+/// Leaves out additions of the encoding. Returns none if nothing was measured, or if the module has no open
+/// node, so that its callers are unknown.
 ///
-/// A call that was free and became a jump may stay one: its callee begins where the caller does. Every other one
-/// without an addition is made to stay a call.
+/// A call that adds nothing and became a jump may stay one: its callee begins where the caller does. All
+/// other calls without an addition are made to stay calls.
 pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames, names: &dyn Names) -> Option<Used> {
     let rounds = frames.rounds?;
     let open_node = program.graph.open_node()?;
@@ -173,7 +176,7 @@ pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames, names:
             stack.set_unknown_base(id);
         }
     }
-    // Other edges become free than were. A jump to which an addition comes is a call.
+    // Other edges become free than before. A jump that gets an addition becomes a call.
     let hybrid = loop {
         let hybrid = hybrid(&program.graph, encoding, &stack, &HybridOptions::default());
         let before = jumps.len();
@@ -195,7 +198,7 @@ pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames, names:
 }
 
 impl Used {
-    /// What the encoding relies on.
+    /// The assumptions of the encoding.
     pub fn relied_on(&self, names: &dyn Names) -> Frames {
         let functions = (0..).map(FunctionId::new).zip(&self.frames);
         let jumps = self
@@ -213,7 +216,7 @@ impl Used {
 /// The frame offset of a call that is a jump.
 pub const JUMP: u32 = 0;
 
-/// Returns whether the function is `main`, and only the start-up code calls it.
+/// Returns whether the function is `main`, called by the start-up code only.
 pub fn is_main(program: &Program, function: FunctionId) -> bool {
     let calls = program.functions.iter().flat_map(|f| &f.calls);
     program[function].name == "main"
@@ -221,8 +224,8 @@ pub fn is_main(program: &Program, function: FunctionId) -> bool {
         && !calls.into_iter().any(|call| call.kind == CallKind::Direct(function))
 }
 
-/// Returns whether contexts are taken in the function by others than `pcce_context` and `pcce_token`, who do not know
-/// where its activation is.
+/// Returns whether contexts are taken in the function by other means than `pcce_context` and `pcce_token`.
+/// These do not know where the activation begins.
 fn is_observed(function: &Function) -> bool {
     let observed = |kind: &CallKind| match kind {
         CallKind::Published(_) => true,

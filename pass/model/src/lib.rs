@@ -1,8 +1,9 @@
-//! The program model: what the pass knows of a program, and what it decides. Nothing here sees LLVM.
+//! The program model: the facts about a program, and the decisions of the pass. Nothing here sees LLVM.
 //!
-//! Functions and calls are dense numbers; handles to their code stand in a table of the plugin. [`derive()`] makes the
-//! call graph of what was read, and says what follows from it for each function. `pcce-encoding` numbers the graph, and
-//! [`plan::plan`] says what is done at each call, and writes the dictionary from the same values.
+//! Functions and calls are dense numbers; the plugin keeps handles to their code in a table. [`derive()`]
+//! makes the call graph of the facts, and derives further facts about each function. `pcce-encoding` numbers
+//! the graph, and [`plan::plan`] plans the action at each call, and writes the dictionary from the same
+//! values.
 
 #![forbid(unsafe_code)]
 
@@ -35,18 +36,19 @@ pub use program::{
 };
 pub use tail_calls::Jumps;
 
-/// What the call graph is made for.
+/// The properties of the program that shape its call graph.
 #[derive(Clone, Copy)]
 pub struct Mode<'a> {
-    /// The module is the executable's, built as a whole, so that its calls through pointers need not push: a graph with
-    /// an open node.
+    /// The module is an executable's, built as a whole, so that its calls through pointers need not push: the
+    /// graph has an open node.
     pub open: bool,
     /// Calls that may allocate are published.
     pub publishes: bool,
-    /// Functions that reach nothing unknown are silent; in targeted mode, always, those that reach no target.
+    /// Functions that reach nothing unknown are silent. (In targeted mode, functions that reach no target
+    /// always are.)
     pub silent: bool,
-    /// In targeted mode.
+    /// The targets, in targeted mode.
     pub targets: Option<&'a Targets>,
-    /// Calls that leave what is seen here reach no target: it is an executable built as a whole.
+    /// Calls that leave the module reach no target: it is an executable built as a whole.
     pub closed: bool,
 }

@@ -1,4 +1,4 @@
-//! Lists of functions by their names: those that do not call back, and those whose contexts are wanted.
+//! Lists of functions by name: functions that do not call back, and functions whose contexts are wanted.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -25,13 +25,13 @@ fn read(file: &Path, option: &'static str) -> Result<String, Error> {
     std::fs::read_to_string(file).map_err(|cause| Error::Unreadable { file: file.to_owned(), option, cause })
 }
 
-/// What options want of the whole program.
+/// The parts of the options that concern the whole program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// Further functions that do not call back.
     pub no_callback: BTreeSet<String>,
-    /// Those whose contexts are wanted; all are, if there are none.
+    /// The functions whose contexts are wanted. All contexts are wanted if there are none.
     pub targets: BTreeSet<String>,
     /// The program counts its calls.
     pub counts_calls: bool,
@@ -68,20 +68,20 @@ impl Wanted {
     }
 }
 
-/// The functions whose contexts are wanted (*targeted mode*): what tells their names apart, and these as they were
-/// given.
+/// The functions whose contexts are wanted (*targeted mode*): by the plain form of each name, the name as the
+/// user gave it.
 pub struct Targets(HashMap<String, String>);
 
 impl Targets {
-    /// None if no contexts are asked for by name, and all are wanted. `publish`: those of the calls that are published
-    /// are wanted, which takes no name.
+    /// Returns none if no contexts are asked for by name, so that all are wanted. With `publish`, the
+    /// contexts of published calls are wanted, which takes no name.
     pub fn new(wanted: &Wanted, publish: bool) -> Option<Self> {
         let names = wanted.targets.iter().map(|name| (plain(name), name.clone()));
         (publish || !wanted.targets.is_empty()).then(|| Self(names.collect()))
     }
 
-    /// The target that the function of this linkage name is: by that, or by its name in the source with its scopes,
-    /// with or without parameters (`app::Log::write`).
+    /// The target that a linkage name matches: the linkage name itself, or the name in the source with its
+    /// scopes, with or without parameters (`app::Log::write`).
     fn named(&self, linkage: &str) -> Option<&str> {
         let source = demangle(linkage);
         let mut forms = [linkage, &source].into_iter().map(plain).chain(forms(&source));
@@ -105,7 +105,8 @@ impl Targets {
     }
 }
 
-/// That a target is missing: no error, since the function may have been inlined wherever it was called.
+/// The warning for a missing target. It is no error, since the function may have been inlined wherever it was
+/// called.
 pub fn missing_target(missing: &str) -> String {
     format!(
         "target {missing}: the program neither defines nor calls a function of this name, or all its calls were \
@@ -119,15 +120,15 @@ pub struct Patterns(Vec<Pattern>);
 struct Pattern {
     given: String,
     glob: glob::Pattern,
-    /// Some function has the name.
+    /// True once a function has matched the pattern.
     is_used: Cell<bool>,
 }
 
 impl Patterns {
-    /// From names and `@FILE`s with lists of them, which the option has given.
+    /// Reads the patterns that an option gives: names, and `@FILE`s with lists of names.
     ///
     /// # Errors
-    /// A file that cannot be read; a name that is no pattern.
+    /// A file cannot be read, or a name is no pattern.
     pub fn load(given: &[String], option: &'static str) -> Result<Self, Error> {
         let mut patterns = Vec::new();
         for name in given {
@@ -148,19 +149,19 @@ impl Patterns {
         Ok(Self(patterns))
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no patterns.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether a function has one of the names: its linkage name, its name in the source with its scopes,
-    /// with or without parameters, or the path of its source file, or the last parts of that.
+    /// Returns whether a pattern matches a function: its linkage name, its name in the source with its
+    /// scopes, with or without parameters, the path of its source file, or the last parts of that path.
     pub fn name(&self, linkage: &str, file: Option<&str>) -> bool {
         if self.is_empty() {
             return false;
         }
         let source = demangle(linkage);
-        // A pattern is not for what the function returns.
+        // Patterns do not match return types.
         let whole = plain(without_type(&source));
         let [_, bare, short] = forms(&source);
         let paths = file.into_iter().flat_map(|file| {
@@ -174,13 +175,14 @@ impl Patterns {
         self.0.iter().filter(fits).inspect(|pattern| pattern.is_used.set(true)).count() > 0
     }
 
-    /// Those that none of the functions had that were asked for.
+    /// The patterns that have matched no function so far.
     pub fn unused(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|pattern| !pattern.is_used.get()).map(|pattern| &*pattern.given)
     }
 }
 
-/// What makes streams and conversions that call functions of the program (the last ones: libbsd's).
+/// Functions that make streams and conversions that call functions of the program (the last ones are
+/// libbsd's).
 const STREAM_MAKERS: [&str; 7] = [
     "fopencookie",
     "register_printf_function",
@@ -191,7 +193,7 @@ const STREAM_MAKERS: [&str; 7] = [
     "funopen2",
 ];
 
-/// What sets the handlers that C++'s allocation and exceptions call.
+/// Functions that set the handlers that C++'s allocation and exceptions call.
 const HANDLER_SETTERS: [&str; 3] =
     ["_ZSt15set_new_handlerPFvvE", "_ZSt13set_terminatePFvvE", "_ZSt14set_unexpectedPFvvE"];
 
@@ -205,9 +207,10 @@ pub fn sets_handlers(name: &str) -> bool {
     HANDLER_SETTERS.contains(&name)
 }
 
-/// Returns whether this is a member of `std::string` or `std::wstring`, of libstdc++: those that it exports call what
-/// allocates, and may throw. Of member templates it exports those for pointers to characters; others are the program's,
-/// and may call what they are made for.
+/// Returns whether this is a member of libstdc++'s `std::string` or `std::wstring` that libstdc++ exports:
+/// such members call allocation functions, and may throw. Of member templates it exports the instances for
+/// pointers to characters. Other instances are the program's, and may call the functions of the types that
+/// they are made for.
 fn is_of_string(name: &str) -> bool {
     let Some(name) = name.strip_prefix("_ZN") else { return false };
     let name = name.strip_prefix('K').unwrap_or(name);
@@ -221,8 +224,8 @@ fn is_of_string(name: &str) -> bool {
     })
 }
 
-/// What stands in the mangled name of a member behind its own name and the beginning of its template arguments; None if
-/// it is no template.
+/// The rest of a member's mangled name, behind its own name and the beginning of its template arguments; none
+/// if the member is no template.
 fn template_arguments(member: &str) -> Option<&str> {
     let digits = member.bytes().take_while(u8::is_ascii_digit).count();
     // Names of operators, constructors and destructors have two letters.
@@ -240,25 +243,27 @@ pub fn called_within() -> HashSet<&'static str> {
 /// the user's files).
 pub struct NoCallback {
     names: HashSet<String>,
-    /// Those that may call back through a program's own streams (`data/streams.txt`).
+    /// Functions that call back only through streams of the program's own (`data/streams.txt`).
     streams: HashSet<String>,
-    /// True if calls of these do not call back: in an executable built as a whole that makes no such streams.
+    /// True if functions of `streams` do not call back: the executable is built as a whole, and makes no such
+    /// streams.
     trusts_streams: bool,
-    /// Those that may call back through a program's own handlers (`data/cxx.txt`).
+    /// Functions that call back only through handlers of the program's own (`data/cxx.txt`).
     cxx: HashSet<String>,
-    /// True if calls of these do not call back: in such an executable that sets no handlers, either.
+    /// True if functions of `cxx` do not call back: streams are trusted, and the program sets no handlers.
     trusts_cxx: bool,
-    /// True if calls of the C++ library's strings do not call back.
+    /// True if the C++ library's strings do not call back.
     trusts_strings: bool,
-    /// What the C++ library calls by name within these, besides members of strings (`data/called-within-cxx.txt`).
+    /// Functions that the C++ library calls by name within its own, besides members of strings
+    /// (`data/called-within-cxx.txt`).
     within_cxx: HashSet<&'static str>,
-    /// Those whose calls are published: that may allocate (`data/allocating.txt`, all of `streams` and `cxx`, and all
-    /// of the user's files). Empty without the option `publish`.
+    /// Functions whose calls are published, since they may allocate (`data/allocating.txt`, all of `streams`
+    /// and `cxx`, and all of the user's files). Empty without the option `publish`.
     published: HashSet<String>,
 }
 
 impl NoCallback {
-    /// The shipped lists, and the user's.
+    /// Makes the lists of the shipped files and the user's.
     pub fn new(trusts_streams: bool, wanted: &Wanted, publish: bool) -> Self {
         let (mut names, mut published) = (HashSet::new(), HashSet::new());
         let (mut streams, mut cxx) = (HashSet::new(), HashSet::new());
@@ -278,35 +283,36 @@ impl NoCallback {
         Self { names, streams, trusts_streams, cxx, trusts_cxx, trusts_strings, within_cxx, published }
     }
 
-    /// The same where streams are trusted and the program sets no handlers.
+    /// Trusts C++'s functions as well if streams are trusted. The program must set no handlers.
     #[must_use]
     pub fn trusting_cxx(self) -> Self {
         let trusts_cxx = self.trusts_streams;
         Self { trusts_cxx, trusts_strings: trusts_cxx && !self.publishes(), ..self }
     }
 
-    /// The same where what the C++ library's strings call may look at the context ([`Self::look_within_strings`]).
+    /// Stops trusting the C++ library's strings, since functions that they call may look at the context
+    /// ([`Self::look_within_strings`]).
     #[must_use]
     pub fn without_strings(self) -> Self {
         Self { trusts_strings: false, ..self }
     }
 
-    /// Returns whether calls of the C++ library's strings do not call back, as far as is known without a look at the
-    /// functions.
+    /// Returns whether the C++ library's strings are trusted not to call back. The functions have not been
+    /// looked at.
     pub fn trusts_strings(&self) -> bool {
         self.trusts_strings
     }
 
-    /// Returns whether the C++ library calls a function of this name within those that are known not to call back, or
-    /// the linker lets it call this one instead (`--wrap`).
+    /// Returns whether the C++ library calls a function of this name within functions that are known not to
+    /// call back, or the linker makes it do so (`--wrap`).
     pub fn is_within_cxx(&self, name: &str) -> bool {
         let name = name.strip_prefix("__wrap_").unwrap_or(name);
         self.within_cxx.contains(name) || is_of_string(name)
     }
 
-    /// Returns whether one of the functions may look at the context, or reach one that may, that the C++ library's
-    /// strings call in the place of its own: one that others know by such a name. (Those of a copy of the library's
-    /// code do not.)
+    /// Returns whether the C++ library's strings call a function of the program that may look at the context,
+    /// or reach one that does. Such a function replaces one of the library's own under the library's name for
+    /// it. (Functions of a copy of the library's code do not look at the context.)
     pub fn look_within_strings(&self, functions: &[Function]) -> bool {
         // Most programs have none.
         functions.iter().any(|function| self.replaces_within_strings(function)) && {
@@ -316,7 +322,7 @@ impl NoCallback {
         }
     }
 
-    /// Returns whether others know the function by a name that the C++ library's strings call.
+    /// Returns whether other code knows the function by a name that the C++ library's strings call.
     pub fn replaces_within_strings(&self, function: &Function) -> bool {
         let by_name = function.external || function.otherwise_used;
         let names = function.aliases.iter().chain(by_name.then_some(&function.name));
@@ -341,12 +347,12 @@ impl NoCallback {
             || self.trusts_strings && is_of_string(name)
     }
 
-    /// Returns whether functions of this name are known not to call back in every program.
+    /// Returns whether functions of this name do not call back in any program.
     pub fn names_of_c(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// Returns whether the name is on one of the lists, whoever may call back.
+    /// Returns whether the name is on one of the lists, trusted or not.
     pub fn lists(&self, name: &str) -> bool {
         self.names.contains(name) || self.streams.contains(name) || self.is_of_cxx(name)
     }
@@ -356,8 +362,8 @@ impl NoCallback {
         self.cxx.contains(name) || is_of_string(name)
     }
 
-    /// Returns whether a function of this name is entered without a push only where the C++ library's functions are
-    /// trusted.
+    /// Returns whether calls of this name push, so that a function of this name is entered by a push, unless
+    /// the C++ library's functions are trusted.
     pub fn is_entered_by_cxx(&self, name: &str) -> bool {
         !self.names.contains(name)
             && !self.streams.contains(name)

@@ -1,7 +1,6 @@
-//! The plan: what the rewriting does at each call, and the dictionary that describes it.
+//! The plan: the action at each call, and the dictionary that describes it.
 //!
-//! Both are made from the same values in one place, so that the program and its dictionary
-//! cannot tell different stories.
+//! Both are made from the same values in one place, so that the program and its dictionary agree.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +12,7 @@ use pcce_options::PassOptions;
 use crate::hybrid::{self, Used};
 use crate::{Call, CallKind, Function, Jumps, Program, RuntimeCall, STD_THREAD, Source, Unannounced};
 
-/// What is done at a call.
+/// The action at a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Nothing: the addition value is 0, or the callee cannot call back.
@@ -22,96 +21,100 @@ pub enum Action {
     Add(u64),
     /// A frame is pushed before and popped after.
     Push(Push),
-    /// The call is replaced by one of the runtime that is told the site.
+    /// The call is replaced by one of the runtime, which gets the site.
     Replace(RuntimeCall),
-    /// The runtime is told the site before, and after that the call is over.
+    /// The call is published: the runtime learns the site before the call, and learns behind it that the call
+    /// is over.
     Publish,
 }
 
-/// What the ids of the sub-path count from that a push begins.
+/// The start of ids in the sub-path that a push begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Push {
-    /// 0: the id is stored, and put back after the call.
+    /// The sub-path counts from 0: the id is saved, and restored behind the call.
     Zero,
-    /// The id at the push, which stays where it is.
+    /// The sub-path counts from the id at the push, which stays in place.
     Relative,
 }
 
-/// A call, with what is done and the site's number.
+/// A call with its action and its site.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedCall {
     /// Its place in the function's calls.
     pub call: usize,
-    /// What is done.
+    /// The action.
     pub action: Action,
-    /// Of an addition: what the call before has left added.
+    /// For an addition: the value that the call before has left added.
     pub left: u64,
-    /// Of an addition: it stays until the next call, which takes it away.
+    /// For an addition: the value stays until the next call, which takes it away.
     pub stays: bool,
     /// The number of its site.
     pub site: u32,
-    /// It runs a task, whose address is stored behind the frame that it pushes.
+    /// The call runs a task, whose address is stored behind the pushed frame.
     pub runs_task: bool,
-    /// It creates a thread behind the back of the pass: the site where the context is taken before.
+    /// For a call that creates a thread without a runtime call: the site at which the context is taken before
+    /// it.
     pub creation_site: Option<u32>,
-    /// The encoding relies on the call being one, and no jump.
+    /// The encoding relies on the call not becoming a jump.
     pub keeps_frame: bool,
 }
 
 impl PlannedCall {
-    /// Returns whether it pushes.
+    /// Returns whether the action is a push.
     pub fn pushes(&self) -> bool {
         matches!(self.action, Action::Push(_))
     }
 }
 
-/// Where the frame for a function's pushes is begun: once in front of all pushes of an activation, where that is best.
+/// Where the frame for a function's pushes is begun: once in front of all pushes of an activation if
+/// possible.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FrameBegins {
-    /// At these calls, by their places in the function's calls: their pushes begin it.
+    /// At these calls, by place in the function's calls: as part of their pushes.
     pub at_pushes: BTreeSet<usize>,
     /// In front of the last instruction of these blocks.
     pub at_ends: BTreeSet<u32>,
-    /// On ways from the end of one block to another, ⟨block, successor⟩, in the order in which blocks are made for
+    /// On edges from one block to another, as ⟨block, successor⟩, in the order in which blocks are made for
     /// them.
     pub on_ways: Vec<(u32, u32)>,
 }
 
 impl FrameBegins {
-    /// Returns whether it begins in front of the call, at the end of the call's block.
+    /// Returns whether the frame is begun in front of the call, at the end of its block.
     pub fn is_before(&self, call: &Call) -> bool {
         call.ends_block && self.at_ends.contains(&call.block)
     }
 }
 
-/// What a function does before it leaves its activation to another one, by a tail call.
+/// The action of a function before it leaves its activation to another function by a tail call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaves {
-    /// Nothing: it is silent, or only open calls and pushes that leave the id alone reach it. The dictionary tells who
-    /// may do so.
+    /// Nothing: the function is silent, or is reached only by open calls and by pushes that leave the id
+    /// alone. The dictionary says which functions may be left to.
     Silently,
-    /// It marks the frame that began its sub-path, or the thread: every call of it has pushed, or it is the outermost.
+    /// It marks the frame that began its sub-path, or the thread: every caller has pushed, or it is the
+    /// outermost function.
     Marking,
-    /// It marks where the id says that it is so.
+    /// It marks if the id says that the sub-path begins here.
     MarkingAtZero,
 }
 
-/// What is done in a function.
+/// The plan for a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedFunction {
     pub calls: Vec<PlannedCall>,
-    /// Where the frame for its pushes begins, if it pushes.
+    /// Where the frame for its pushes is begun, if it pushes.
     pub frame: Option<FrameBegins>,
-    /// The site of its own entry, if it pushes there always.
+    /// The site of its own entry, if it always pushes there.
     pub entry_site: Option<u32>,
-    /// This is added to the function's id to make a context number; [`pcce_abi::NO_RANGE`]: the function has no range
-    /// of numbers.
+    /// The number that is added to the function's id to make a context number; [`pcce_abi::NO_RANGE`] if the
+    /// function has no range of numbers.
     pub base: u64,
-    /// What its calls do that must stay tail calls.
+    /// The action before its tail calls.
     pub leaves: Leaves,
     /// Hybrid encoding: captures need the stack offset.
     pub needs_offset: bool,
-    /// Hybrid encoding: it is `main`, which tells the runtime where its activation is.
+    /// Hybrid encoding: it is `main`, which tells the runtime where its activation begins.
     pub begins_stack: bool,
 }
 
@@ -119,15 +122,15 @@ pub struct PlannedFunction {
 pub struct Plan {
     /// In the order of [`Program::functions`].
     pub functions: Vec<PlannedFunction>,
-    /// The symbols of the module, sites included: site `i` is byte `i` of the site array.
+    /// The symbols of the module, with its sites: site `i` is byte `i` of the site array.
     pub symbols: dictionary::Module,
-    /// How they are encoded.
+    /// The encoding of the functions.
     pub encoding: dictionary::Encoding,
-    /// The bytes of the site array ([`pcce_abi::SiteByte`]), if one of them is not 0.
+    /// The bytes of the site array ([`pcce_abi::SiteByte`]); none if all are 0.
     pub site_bytes: Option<Vec<u8>>,
 }
 
-/// Gives equal strings equal numbers.
+/// Numbers strings: equal strings have equal numbers.
 #[derive(Default)]
 pub struct Strings {
     /// The strings, by their numbers.
@@ -148,19 +151,19 @@ impl Strings {
     }
 }
 
-/// What a plan is made of.
+/// The inputs of a plan.
 pub struct Basis<'a> {
     pub program: &'a Program,
     pub encoding: &'a Encoding,
-    /// What is left out of it.
+    /// The hybrid encoding, if there is one.
     pub used: Option<&'a Used>,
-    /// What is asked of the code.
+    /// Answers questions about the code.
     pub source: &'a dyn Source,
-    /// What the user wants.
+    /// The user's options.
     pub options: &'a PassOptions,
 }
 
-/// Makes the plan. `identifier`: the module's; `producer`: what made the dictionary.
+/// Makes the plan of a module. `producer` names the maker of the dictionary.
 pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     let &Basis { program, encoding, used, options, .. } = basis;
     let mut maker = Maker::new(basis);
@@ -216,7 +219,7 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     }
 }
 
-/// What the dictionary says of a call. `open`: it is an edge to the open node.
+/// The dictionary's description of an edge. `open`: it leads to the open node.
 pub fn described(code: EdgeCode, open: bool) -> dictionary::EdgeCode {
     match code {
         EdgeCode::Add(value) if open => dictionary::EdgeCode::Open(value),
@@ -227,7 +230,7 @@ pub fn described(code: EdgeCode, open: bool) -> dictionary::EdgeCode {
     }
 }
 
-/// What the dictionary says of a hybrid encoding.
+/// The dictionary's description of a hybrid encoding.
 fn hybrid_rows(used: &Used, stack_offsets: Vec<(u32, u32)>) -> dictionary::Hybrid {
     let functions = 0..used.frames.len() as u32;
     let sizes = functions.clone().zip(&used.frames);
@@ -239,7 +242,7 @@ fn hybrid_rows(used: &Used, stack_offsets: Vec<(u32, u32)>) -> dictionary::Hybri
     }
 }
 
-/// What is done at a call of `function`.
+/// The action at a call of `function`.
 pub(crate) fn action(program: &Program, encoding: &Encoding, function: &Function, call: &Call) -> Action {
     match call.kind {
         CallKind::Runtime(runtime) => Action::Replace(runtime),
@@ -250,15 +253,15 @@ pub(crate) fn action(program: &Program, encoding: &Encoding, function: &Function
     }
 }
 
-/// Returns whether a call is one of a silent function, which needs nothing, or is in one.
+/// Returns whether a call is in a silent function, or calls one.
 fn is_quiet(program: &Program, function: &Function, call: &Call) -> bool {
     function.silent || matches!(call.kind, CallKind::Direct(callee) if program[callee].silent)
 }
 
-/// What the encoding says of a call. `open`: the graph has an open node.
+/// The action that the encoding demands for a call. `open`: the graph has an open node.
 fn by_edge(call: &Call, encoding: &Encoding, open: bool) -> Action {
-    // Ids of open calls are not negative; those of modules without an open node are not positive, so that a
-    // function of such a module knows who enters it.
+    // Ids of open calls are not negative. Ids of modules without an open node are not positive, so that a
+    // function of such a module can tell its callers apart.
     let sign = |id: u64| if open { id } else { id.wrapping_neg() };
     match call.edge.map(|edge| encoding.constant(edge)) {
         Some(Some(0)) => Action::None,
@@ -267,14 +270,14 @@ fn by_edge(call: &Call, encoding: &Encoding, open: bool) -> Action {
     }
 }
 
-/// Functions of other modules find out by the id who enters them. Where only open calls enter them otherwise, the
-/// link's bit will do, too.
+/// Functions of other modules find out by the id how they were entered. If only open calls can enter them,
+/// the link's lowest bit does.
 fn push(call: &Call, open: bool) -> Push {
     let inside = open && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
     if inside { Push::Relative } else { Push::Zero }
 }
 
-/// What a function does before it leaves its activation to another one.
+/// The action of a function before it leaves its activation to another one.
 pub(crate) fn leaves(silent: bool, open: bool, entry: bool) -> Leaves {
     match () {
         () if silent => Leaves::Silently,
@@ -284,7 +287,7 @@ pub(crate) fn leaves(silent: bool, open: bool, entry: bool) -> Leaves {
     }
 }
 
-/// Makes the parts of the dictionary, and what belongs to them in the code.
+/// Collects the parts of the dictionary while it plans the code.
 struct Maker<'a> {
     basis: &'a Basis<'a>,
     open_node: Option<FunctionId>,
@@ -292,7 +295,7 @@ struct Maker<'a> {
     files: Strings,
     sites: Vec<dictionary::Site>,
     edges: Vec<dictionary::Edge>,
-    /// Of the edges, in a hybrid encoding.
+    /// Stack offsets of edges, in a hybrid encoding.
     stack_offsets: Vec<(u32, u32)>,
     jumps: Jumps,
 }
@@ -323,7 +326,7 @@ impl<'a> Maker<'a> {
         u32::try_from(self.sites.len() - 1).expect("fewer sites than 2^32")
     }
 
-    /// What is done at the function's calls, with their sites and edges.
+    /// Plans the function's calls, with their sites and edges.
     fn calls(&mut self, id: FunctionId, function: &Function) -> Vec<PlannedCall> {
         let Basis { program, options, .. } = *self.basis;
         let mut calls = Vec::with_capacity(function.calls.len());
@@ -395,7 +398,8 @@ impl<'a> Maker<'a> {
     }
 
     fn row(&mut self, function: &Function) -> dictionary::Function {
-        // Other modules know an external function by its linkage name; nobody knows a local one.
+        // Other modules know an external function by its linkage name. A local function has no name
+        // elsewhere.
         let source_name = if function.external { None } else { function.source_name.as_ref() };
         dictionary::Function {
             name: self.names.number(source_name.unwrap_or(&function.name)),
@@ -439,7 +443,7 @@ pub(crate) fn place_frame(
     let mut pushing = calls.iter().filter(|call| call.pushes()).map(|call| call.call).peekable();
     pushing.peek()?;
     if function.reads_state {
-        // It may switch to another state.
+        // The function may switch to another state.
         return Some(FrameBegins { at_pushes: pushing.collect(), ..FrameBegins::default() });
     }
     let flow = flow();
@@ -459,10 +463,11 @@ pub(crate) fn place_frame(
     Some(begins)
 }
 
-/// Lets what a call adds stay until the next one in the same block that adds, where nothing in between could look.
-/// (LLVM does not see that it could: it knows the value that was stored, and makes five instructions of what are two.)
+/// Keeps the value that a call adds until the next call in the same block that adds, if nothing in between
+/// can look. (LLVM cannot know that the intermediate value is not needed: it would make five instructions
+/// instead of two.)
 pub(crate) fn chain(function: &Function, calls: &mut [PlannedCall], frame: Option<&FrameBegins>) {
-    // These look at the state, or bring another one.
+    // Such functions look at the state, or replace it.
     if function.reads_state || function.returns_twice {
         return;
     }
@@ -478,8 +483,9 @@ pub(crate) fn chain(function: &Function, calls: &mut [PlannedCall], frame: Optio
     }
 }
 
-/// The bytes of a module's site array, by the numbers of the sites: what the runtime must know of each site. None if all are 0, without a hybrid encoding. `stack_offsets`: those of the
-/// edges, with one.
+/// The bytes of a module's site array, by the numbers of the sites: facts about sites that the runtime needs.
+/// None if all are 0 and the encoding is not hybrid. `stack_offsets` are those of the edges of a hybrid
+/// encoding.
 fn site_bytes(
     used: Option<&Used>,
     functions: &[PlannedFunction],
@@ -512,10 +518,10 @@ fn takes_numbers(function: &Function) -> bool {
     function.calls.iter().any(|call| matches!(call.kind, CallKind::Runtime(RuntimeCall::Context)))
 }
 
-/// Ranges of context numbers, one for each function of an executable that takes numbers, so that the number alone names
-/// function and context. Small ranges come first: the fewer digits a number has, the more room is there for that of a
-/// chain of frames beside it. Where a range does not fit below 2^63, the function has none, and its contexts are
-/// interned.
+/// The ranges of context numbers of an executable, one for each function that takes numbers, so that a number
+/// alone identifies function and context. Small ranges come first: a number with fewer digits leaves more
+/// room for the number of a chain of frames beside it. A function whose range does not fit below 2^63 has
+/// none, and its contexts are interned.
 pub fn number_ranges(program: &Program, encoding: &Encoding, used: Option<&Used>) -> Vec<Option<u64>> {
     let mut ranges = vec![None; program.functions.len()];
     if program.graph.open_node().is_none() {
@@ -536,7 +542,8 @@ pub fn number_ranges(program: &Program, encoding: &Encoding, used: Option<&Used>
     ranges
 }
 
-/// What makes a number of a function's id, by the start of its range; [`abi::NO_RANGE`] without one.
+/// The number that makes a context number of a function's ids, by the start of its range; [`abi::NO_RANGE`]
+/// without one.
 pub fn number_base(encoding: &Encoding, function: FunctionId, range: Option<u64>) -> u64 {
     range.map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(function)))
 }

@@ -1,5 +1,5 @@
-//! The profile of calls: what one that the program wrote says of a module (the plugin lets it write
-//! one).
+//! The profile of calls that a program has written, matched with a module. (The plugin inserts the code that
+//! writes it.)
 //!
 //! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls. Where the
 //! sources have changed, functions are found by their names, and the calls in them by the functions they call.
@@ -13,8 +13,8 @@ use pcce_encoding::{EdgeId, Encoding, FunctionId};
 use crate::error::Error;
 use crate::program::{CallKind, Function, Program};
 
-/// The calls of a function that are counted, ⟨place in its calls, callee⟩: direct ones of functions that are not
-/// silent, and those through pointers.
+/// The counted calls of a function, as ⟨place in its calls, callee⟩: direct calls of functions that are not
+/// silent, and calls through pointers.
 pub fn counted<'a>(
     functions: &'a [Function],
     function: &'a Function,
@@ -29,25 +29,27 @@ pub fn counted<'a>(
     })
 }
 
-/// A call through a pointer that pushes is worth a comparison with a target that gets one of so many calls: the
-/// comparison costs about an addition, and a push that is saved four, but for the addition of the direct call.
+/// A call through a pointer that pushes is compared with a target that receives at least one of this many
+/// calls. The comparison costs about one addition. It saves a push, worth four, less the addition of the
+/// direct call.
 const WORTH: f64 = 3.0;
 
-/// A profile, by the functions' names.
+/// A profile of calls, by the names of functions.
 #[derive(Clone)]
 pub struct Profile {
     path: PathBuf,
     functions: HashMap<String, Vec<(String, calls::Function)>>,
 }
 
-/// What a profile says of a module.
+/// The counts of a profile for the functions of a module.
 #[derive(Clone, Debug, Default)]
 pub struct Matched {
-    /// Executions of each function that was found; of the others nothing is known.
+    /// Executions of each function; none for a function that is not in the profile.
     pub functions: Vec<Option<f64>>,
     /// Executions of calls, by ⟨function, place in its calls⟩.
     pub calls: HashMap<(usize, usize), f64>,
-    /// Of the functions whose calls are those of the profile: which one of this name there.
+    /// For each function whose calls are the same in the profile: its index among the profile's functions of
+    /// this name.
     exact: Vec<Option<usize>>,
     all: usize,
     missing: usize,
@@ -58,7 +60,7 @@ impl Profile {
     /// Reads the profile.
     ///
     /// # Errors
-    /// That it cannot be read or is damaged, with its path.
+    /// The file cannot be read or is damaged; the error has its path.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let (file, option) = (path.to_owned(), "profile-use");
         let text = std::fs::read(path).map_err(|cause| Error::Unreadable { file, option, cause })?;
@@ -66,7 +68,7 @@ impl Profile {
         Ok(Self::new(path.to_owned(), Calls::read(&text).map_err(damaged)?))
     }
 
-    /// What was read from `path`.
+    /// Indexes a profile that was read from `path`.
     pub fn new(path: PathBuf, profile: Calls) -> Self {
         let mut functions: HashMap<String, Vec<_>> = HashMap::new();
         for (module, function) in profile.merged().functions {
@@ -75,7 +77,7 @@ impl Profile {
         Self { path, functions }
     }
 
-    /// Looks the functions up that are not silent. `module`: of each function, the name of its module.
+    /// Looks up the functions that are not silent. `module` gives the name of each function's module.
     pub fn find<'a>(&self, module: impl Fn(usize) -> &'a str, functions: &[Function]) -> Matched {
         let mut matched = Matched {
             functions: vec![None; functions.len()],
@@ -98,10 +100,11 @@ impl Profile {
             let is_same = is_same(found);
             matched.exact[i] = is_same.then_some(number);
             matched.changed += usize::from(!is_same);
-            // A child that was forked in the function counts its calls, and not that it was entered.
+            // A child that was forked in the function counts the function's calls, but not its entry.
             let entered = found.count.max(found.calls.iter().any(|call| call.1 > 0).into());
             matched.functions[i] = Some(entered as f64);
-            // The n-th call of a callee there is the n-th one here: of equal lists, each call is itself.
+            // The n-th call of a callee in the profile is the n-th one here. In equal lists, each call
+            // matches itself.
             let mut there: HashMap<Option<&str>, Vec<u64>> = HashMap::new();
             for call in found.calls.iter().rev() {
                 there.entry(call.0.as_deref()).or_default().push(call.1);
@@ -115,7 +118,7 @@ impl Profile {
         matched
     }
 
-    /// What was not found as it is in the profile, as a warning.
+    /// A warning about functions that are missing in the profile, or differ from it.
     pub fn report(&self, module: &str, matched: &Matched) -> Option<String> {
         let Matched { all, missing, changed, .. } = matched;
         (missing + changed > 0).then(|| {
@@ -128,10 +131,11 @@ impl Profile {
         })
     }
 
-    /// Which calls through pointers that push are worth comparing with the functions that they reach most, since
-    /// calling those directly is expected to cost less: from the last call to the first, as the profile's list keeps
-    /// its places in front of what is inserted; of one call the hottest target first, which is the first to be
-    /// compared. `is_exact`: whether the definition of a callee is the one that runs, and callers can name it.
+    /// The calls through pointers that push and are worth comparing with the functions that they reach most,
+    /// since direct calls are expected to cost less. Calls come from the last to the first, so that inserting
+    /// calls keeps the places of those still to come. For one call, the hottest target comes first, and is
+    /// compared first. `is_exact` returns whether the definition of a callee is the one that runs, and
+    /// callers can name it.
     pub fn candidates(
         &self,
         program: &Program,
@@ -142,12 +146,13 @@ impl Profile {
         let mut index: HashMap<&str, FunctionId> = HashMap::new();
         for (id, function) in program.iter() {
             let known = index.entry(&function.name).or_insert(id);
-            // Of several modules' functions of a name, the one that pointers may reach.
+            // Where functions of several modules have one name, take the one that pointers may reach.
             if function.external || function.otherwise_used {
                 *known = id;
             }
         }
-        // First as edges of a graph: a direct call may push as well, or make others push.
+        // The candidates are first tried as edges of a graph: a direct call may push as well, or make others
+        // push.
         let mut graph = program.graph.clone();
         let mut candidates = Vec::new();
         for (id, function) in program.iter() {
@@ -187,8 +192,8 @@ impl Profile {
         worth.map(|(candidate, _)| *candidate).collect()
     }
 
-    /// Lets the profile have the direct calls of these candidates, which were compared, in front of the calls through
-    /// pointers. They are in the order of [`Profile::candidates`].
+    /// Inserts the direct calls of the candidates that were compared in front of the calls through pointers.
+    /// The candidates are in the order of [`Profile::candidates`].
     pub fn insert(&mut self, program: &Program, compared: &[Candidate]) {
         for targets in compared.chunk_by(|a, b| (a.function, a.number) == (b.function, b.number)) {
             let Candidate { function, mut number, .. } = targets[0];
@@ -207,7 +212,7 @@ impl Profile {
         }
     }
 
-    /// What the profile has of the function, if its calls there are those that it has.
+    /// The profile's record of the function, if it has the calls that the function has.
     fn record(&self, program: &Program, function: FunctionId) -> Option<&calls::Function> {
         let number = program.counts.exact[function.index()]?;
         Some(&self.functions[&program[function].name][number].1)
@@ -217,11 +222,11 @@ impl Profile {
 /// A call through a pointer that is worth a comparison with one of its targets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// The function that calls.
+    /// The calling function.
     pub function: FunctionId,
     /// The call's place in the function's calls.
     pub call: usize,
-    /// Among those that are counted.
+    /// Its place among the counted calls.
     number: usize,
     /// The target.
     pub callee: FunctionId,
@@ -230,13 +235,12 @@ pub struct Candidate {
 }
 
 impl Matched {
-    /// Without a profile.
+    /// The counts without a profile.
     pub fn none(_: &[Function]) -> Self {
         Self::default()
     }
 
-    /// The same where a call was compared with a target of this candidate, for which there is a direct call at this
-    /// place now.
+    /// Moves the counts of a candidate, which is compared now, to its direct call at the place `direct`.
     pub fn compare(&mut self, candidate: &Candidate, direct: usize) {
         let caller = candidate.function.index();
         self.calls.insert((caller, direct), candidate.count as f64);
@@ -245,7 +249,7 @@ impl Matched {
         }
     }
 
-    /// How often calls that are not in the profile's modules, or through pointers, entered each function.
+    /// How often each function was entered through pointers, or from outside the modules of the profile.
     pub fn entered_openly(&self, functions: &[Function]) -> Vec<f64> {
         let mut entered: Vec<f64> = self.functions.iter().map(|count| count.unwrap_or(0.0)).collect();
         for (&(caller, call), count) in &self.calls {

@@ -1,7 +1,7 @@
-//! The program model: what the pass knows of a module, without LLVM.
+//! The program model: the facts about a module, without LLVM.
 //!
-//! Functions and calls are numbers, places in lists. Handles to their code stand in a table beside them
-//! (in the plugin), in the same order. So whatever is made of a program can be tested on a few lines of it.
+//! Functions and calls are numbers, places in lists. The plugin keeps handles to their code in a table of the
+//! same order. So everything that is made of a program can be tested on small programs.
 
 use std::ops::{Index, IndexMut};
 
@@ -10,21 +10,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::profile::Matched;
 
-/// A type of functions of the module.
+/// The type of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct TypeId(pub u32);
 
-/// Calls through pointers that may reach the same functions.
+/// A class of calls through pointers that may reach the same functions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Pointer {
-    /// The type that they call.
+    /// The type of the called functions.
     pub ty: TypeId,
-    /// True if the pointer is from a C++ virtual table; None where nobody knows. Virtual calls reach only functions
-    /// in virtual tables, and others none that are nowhere else.
+    /// True if the pointer is from a C++ virtual table; none if that is unknown. Virtual calls reach only
+    /// functions in virtual tables. Other calls do not reach functions whose address is in virtual tables
+    /// only.
     pub is_virtual: Option<bool>,
 }
 
-/// Where the module holds the address of a function, besides in calls of it.
+/// The places of a function's address in the module, besides in calls of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AddressPlaces {
     /// In C++ virtual tables.
@@ -32,37 +33,38 @@ pub struct AddressPlaces {
     pub elsewhere: bool,
 }
 
-/// What a call is.
+/// The kind of a call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CallKind {
     /// A direct call of an instrumented function whose definition here is the one that runs.
     Direct(#[serde(with = "number")] FunctionId),
     /// A direct call that leaves the instrumented part of the module, and may call back.
     External(String),
-    /// The same, known not to call back.
+    /// A direct call that leaves the instrumented part of the module, and is known not to call back.
     Silent(String),
-    /// The same, and it may allocate in a program that records allocations: the runtime is told the site.
+    /// A `Silent` call that may allocate, in a program that records allocations: the runtime learns its site.
     Published(String),
     /// A call through a pointer.
     Indirect,
     /// Inline assembly that contains a call.
     Asm,
-    /// A call that becomes one of the runtime.
+    /// A call that is replaced by one of the runtime.
     Runtime(RuntimeCall),
 }
 
 impl CallKind {
-    /// Returns whether it runs a task of the runtime's: such a call pushes always, where it stands.
+    /// Returns whether the call runs a task of the runtime's. Such a call always pushes, in its own function.
     pub fn runs_task(&self) -> bool {
         matches!(self, Self::External(name) if name == pcce_abi::functions::TASK_RUN)
     }
 }
 
-/// libstdc++'s `std::thread::_M_start_thread`, which creates the thread of the state that is its second argument.
+/// libstdc++'s `std::thread::_M_start_thread`, which creates a thread. Its second argument is the thread's
+/// state.
 pub const STD_THREAD: &str =
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
 
-/// Calls that the pass replaces by ones of the runtime, which are told the site too.
+/// Calls that the pass replaces by calls of the runtime with the site as a further argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum RuntimeCall {
     /// `pcce_context`: takes the context number.
@@ -80,7 +82,7 @@ pub enum RuntimeCall {
 }
 
 impl RuntimeCall {
-    /// By the name of the function that is called and the number of its arguments.
+    /// Finds the call by the callee's name and the number of arguments.
     pub fn of(name: &str, arguments: u32) -> Option<Self> {
         match (name, arguments) {
             ("pcce_context", 0) => Some(Self::Context),
@@ -103,106 +105,111 @@ pub struct Call {
     pub block: u32,
     /// True if its block ends with it: an invoke, or assembly that may jump.
     pub ends_block: bool,
-    /// Expected executions for one activation of its function, or what a profile has counted.
+    /// Expected executions for one activation of its function, or executions counted by a profile.
     pub frequency: f64,
-    /// The type of the function that it calls.
+    /// The type of the callee.
     pub ty: TypeId,
-    /// Of a call through a pointer: whether that is from a C++ virtual table; None where nobody knows.
+    /// For a call through a pointer: true if the pointer is from a C++ virtual table; none if that is
+    /// unknown.
     pub is_virtual: Option<bool>,
-    /// Its pointer was compared with its probable targets, and is none of them.
+    /// The pointer was compared with its probable targets, and is none of them.
     pub compared: bool,
-    /// Code generation may make a jump of it.
+    /// Code generation may turn the call into a jump.
     pub may_be_jump: bool,
-    /// Code generation makes a jump of it if nothing is done behind it: its number among such calls of its function.
+    /// Set if code generation turns the call into a jump when nothing is done behind it: its number among
+    /// such calls of its function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sibling: Option<u32>,
-    /// Derived: the group of functions that it may reach and that make calls which must stay tail calls, if there are
-    /// any, and it does not push 0.
+    /// Derived: the group of the functions with tail calls that the call may reach without pushing 0, if
+    /// there are any.
     #[serde(skip)]
     pub tail_group: Option<u32>,
-    /// Derived: its edge in the call graph. Calls through pointers have one if the graph has an open node.
+    /// Derived: the call's edge in the call graph. Calls through pointers have one if the graph has an open
+    /// node.
     #[serde(skip)]
     pub edge: Option<EdgeId>,
 }
 
-/// Where a call leads that must stay a tail call.
+/// The callee of a call that must stay a tail call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TailCallee {
-    /// To this function.
+    /// This function.
     Known(#[serde(with = "number")] FunctionId),
-    /// To any function that such a call may reach.
+    /// Any function that such a call may reach.
     Pointer(Pointer),
-    /// To a function by its name, whose definition is in another module, or may be.
+    /// A function by its name, which another module defines, or may define.
     Away { name: String, ty: TypeId },
 }
 
-/// How a function may be entered by callers that neither pushed nor know its number.
+/// How callers that neither push nor know the function's number may enter it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Unannounced {
     /// Not at all.
     Never,
-    /// With any id: its callers do nothing, since functions of its name do not call back; or no caller is seen, since
-    /// LLVM inserts the call behind the pass; or it is a personality function. It pushes at its own entry.
+    /// With any id. Its callers do nothing, since functions of its name do not call back; or no call is
+    /// visible, since LLVM inserts it behind the pass; or the function is a personality function. The
+    /// function pushes at its own entry.
     Anyhow,
-    /// By an open call of an executable whose graph has an open node: the id is that node's, and positive. Ids of
-    /// this module are not, and who has pushed enters with id 0.
+    /// By an open call of an executable whose graph has an open node. The id is then the open node's, and
+    /// positive. Ids of this module are not positive, and a caller that pushes enters with id 0.
     Open,
 }
 
-/// An instrumented function: what its code says, and what follows from that of all together (*derived*, by
-/// [`crate::derive`]).
+/// An instrumented function: the facts that its code shows, and those *derived* from all functions together
+/// by [`crate::derive`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Function {
     /// Its linkage name.
     pub name: String,
-    /// The linkage name that it has in its source, if debug information tells: linking renames local functions of
-    /// equal names.
+    /// The linkage name in the source, if debug information has it: linking renames local functions of equal
+    /// names.
     pub source_name: Option<String>,
-    /// Linkage names of its aliases by which other modules can call it, too.
+    /// Linkage names of aliases by which other modules can call the function.
     pub aliases: Vec<String>,
     pub ty: TypeId,
     /// True if other modules can call it by name.
     pub external: bool,
-    /// True if anything in the module uses it but to call it.
+    /// True if the module uses the function other than by calling it.
     pub address_taken: bool,
-    /// Where its address is. Asked for in programs with an open node only.
+    /// The places of its address. Set in programs with an open node only.
     pub places: AddressPlaces,
-    /// True if anything uses it but the direct calls of its name in instrumented functions: other modules do not
-    /// count.
+    /// True if the module uses the function other than by direct calls in instrumented functions. Other
+    /// modules do not count.
     pub otherwise_used: bool,
-    /// True if code can be put in front of it that leads elsewhere with the same arguments.
+    /// True if code can be put in front of it that jumps elsewhere with the same arguments.
     pub can_be_diverted: bool,
-    /// Executions in LLVM's own profile.
+    /// Executions according to LLVM's own profile.
     pub entry_count: Option<f64>,
-    /// True if it calls a function of the runtime that reads or writes the state as it is here.
+    /// True if it calls a function of the runtime that reads or writes the state as this function has it.
     pub reads_state: bool,
     /// True if it may write into a trace of calls: the tracer takes contexts where it begins a chunk.
     pub traced: bool,
     /// True if it makes calls that can return twice (`setjmp`, `vfork`).
     pub returns_twice: bool,
-    /// True if control comes to places of it on ways that nobody can follow in its machine code.
+    /// True if its control flow cannot be followed in machine code.
     pub jumps_about: bool,
-    /// Where its calls lead that must stay tail calls: it leaves its activation to their callees.
+    /// The callees of its calls that must stay tail calls: it leaves its activation to them.
     pub tail_callees: Vec<TailCallee>,
     /// Its calls, in the order of the code. Calls that stay tail calls are not among them.
     pub calls: Vec<Call>,
     /// True if it is a push thunk ([`crate::thunks`]), which contexts do not show.
     pub push_thunk: bool,
-    /// How it may be entered by those who did not push, nor know its number. `Open` is derived, and `Never` where it is
-    /// silent.
+    /// How callers that neither push nor know its number may enter it. `Open` is derived, and so is `Never`
+    /// for a silent function.
     pub unannounced: Unannounced,
-    /// Derived: whether it is silent: nothing that it calls, directly or not, can take a context, push, or call back.
-    /// The id need not tell how it was called, since nothing looks; who interrupts the program there finds the
-    /// call sites by return addresses, up to the first function that is not silent.
+    /// Derived: true if the function is silent: no function that it calls, directly or not, can take a
+    /// context, push, or call back. Nothing looks at the id there, so it need not say how the function was
+    /// called. For a thread that is interrupted there, call sites are found by return addresses, up to the
+    /// first function that is not silent.
     #[serde(skip)]
     pub silent: bool,
-    /// Derived: the groups ([`Call::tail_group`]) of functions that may leave their activations to it.
+    /// Derived: the groups ([`Call::tail_group`]) whose functions may leave their activations to it.
     #[serde(skip)]
     pub tail_groups: Vec<u32>,
 }
 
 impl Function {
-    /// A local function that does nothing, of which nothing is known.
+    /// A local function without calls, of which nothing is known.
     pub fn new(name: String, ty: TypeId) -> Self {
         Self {
             name,
@@ -233,8 +240,8 @@ impl Function {
         !self.tail_callees.is_empty()
     }
 
-    /// Returns whether code of other modules calls it. Nothing but the start-up code calls `main`, unless a call or a
-    /// pointer in the program shows.
+    /// Returns whether code of other modules may call the function. Only the start-up code calls `main`,
+    /// unless a call or a pointer in the program shows otherwise.
     pub fn is_callable_by_name(&self) -> bool {
         self.external && self.name != "main"
     }
@@ -253,18 +260,18 @@ pub struct SourceLocation {
     pub column: u32,
 }
 
-/// What is asked of the code only where the answer matters, since there is much of it.
+/// Questions about the code. They are asked only where the answer matters, since there is much code.
 pub trait Source {
-    /// The locations of a call, innermost first; empty without debug information.
+    /// The source locations of a call, innermost first; empty without debug information.
     fn locations(&self, function: FunctionId, call: usize) -> Vec<SourceLocation>;
-    /// The flow of control in a function, by the numbers of its blocks.
+    /// The control flow of a function, by the numbers of its blocks.
     fn flow(&self, function: FunctionId) -> Vec<FlowBlock>;
-    /// Returns whether a function in between could hand on the call's arguments, and the callee does not look at its
+    /// Returns whether a thunk could forward the call's arguments, and the callee does not look at its
     /// caller.
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool;
 }
 
-/// A function's number, in documents.
+/// Serialises a function by its number.
 mod number {
     use pcce_encoding::FunctionId;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -278,16 +285,17 @@ mod number {
     }
 }
 
-/// The functions of a module that are instrumented, and their call graph.
+/// The instrumented functions of a module, and their call graph.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// In the order of their ids in [`Program::graph`].
     pub functions: Vec<Function>,
     /// The call graph (pcce.txt, Definition 1). The open node, if there is one, comes after all functions.
     pub graph: CallGraph,
-    /// The groups ([`Call::tail_group`]) of functions that may leave their activations to functions of other modules.
+    /// The groups ([`Call::tail_group`]) whose functions may leave their activations to functions of other
+    /// modules.
     pub leaving_groups: Vec<u32>,
-    /// What the profile of calls says.
+    /// The counts of the profile of calls.
     pub counts: Matched,
 }
 

@@ -1,12 +1,12 @@
-//! Silent functions: those below which nothing looks at the context.
+//! Silent functions: no function that they call, directly or not, looks at the context.
 
 use pcce_encoding::FunctionId;
 
 use crate::lists::Targets;
 use crate::program::{CallKind, Function, TailCallee};
 
-/// Returns whether the function is never silent, whatever it calls: it reads the state, or who comes back to it
-/// expects that it was kept.
+/// Returns whether the function is never silent, whatever it calls: it reads the state, or a caller that is
+/// returned to without a return expects the state as it was.
 fn keeps_state(function: &Function) -> bool {
     function.reads_state
         || function.traced
@@ -14,7 +14,7 @@ fn keeps_state(function: &Function) -> bool {
         || function.returns_twice
 }
 
-/// Whom the function reaches by calls that stay tail calls; None among them is whom nobody knows.
+/// The callees of the function's tail calls. None stands for an unknown callee.
 fn left_to(function: &Function) -> impl Iterator<Item = Option<FunctionId>> {
     function.tail_callees.iter().map(|callee| match callee {
         TailCallee::Known(callee) => Some(*callee),
@@ -22,7 +22,8 @@ fn left_to(function: &Function) -> impl Iterator<Item = Option<FunctionId>> {
     })
 }
 
-/// Marks functions that reach nothing but each other, however deep they recurse, and what is known not to call back.
+/// Marks functions that reach only each other, recursively or not, and functions that are known not to call
+/// back.
 pub fn mark_closed(functions: &mut [Function]) {
     let mut callers: Vec<Vec<FunctionId>> = vec![Vec::new(); functions.len()];
     let mut reaching = Vec::new();
@@ -53,7 +54,7 @@ pub fn mark_closed(functions: &mut [Function]) {
     }
 }
 
-/// The functions as they would be marked if calls out of the module by such names called nothing back.
+/// Returns the functions marked as if the external calls of such names called nothing back.
 pub fn supposing(functions: &[Function], calls_nothing: impl Fn(&str) -> bool) -> Vec<Function> {
     let mut functions = functions.to_vec();
     for function in &mut functions {
@@ -69,9 +70,9 @@ pub fn supposing(functions: &[Function], calls_nothing: impl Fn(&str) -> bool) -
     functions
 }
 
-/// Marks functions that reach no target, by calls that may: those through pointers, of other modules, and of assembly
-/// may reach whatever can be entered from outside. What they reach in other modules of the program is known of an
-/// executable built as a whole (`closed`) only: nothing.
+/// Marks functions that reach no target. Calls through pointers, of other modules, and of assembly may reach
+/// every function that can be entered from outside. Calls of other modules of the program are known to reach
+/// no target only in an executable built as a whole (`closed`).
 pub fn mark_untargeted(functions: &mut [Function], closed: bool, targets: &Targets) {
     let entered: Vec<bool> =
         functions.iter().map(|function| function.otherwise_used || function.is_callable_by_name()).collect();

@@ -1,8 +1,8 @@
-//! What is decided for one module of a program that is encoded before its code is generated.
+//! The decisions for one module of a program that is encoded before its code is generated.
 //!
-//! Each object carries what the pass has read of its module ([`Facts`]), with its symbols. The step at the link joins
-//! the facts of all modules that are linked, encodes the program, and cuts what follows from that into one [`Slice`]
-//! for each module. A slice and the module's bitcode are all that its code depends on.
+//! Each object carries the facts that the pass has read of its module ([`Facts`]), and its symbols. The link
+//! step joins the facts of all linked modules, encodes the program, and cuts the result into one [`Slice`]
+//! for each module. The code of a module depends on its slice and its bitcode only.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ use crate::{
     Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, Wanted,
 };
 
-/// What an object carries of its module.
+/// The facts of a module, as its object carries them.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
-    /// The types of functions, as LLVM writes them; [`TypeId`](crate::TypeId) counts them.
+    /// The types of functions, as LLVM prints them, by [`TypeId`](crate::TypeId).
     pub types: Vec<String>,
     /// The functions, with their calls.
     pub functions: Vec<Function>,
@@ -30,19 +30,19 @@ pub struct Facts {
     pub sites: Vec<Vec<Option<Sites>>>,
     /// The sites of the functions' own entries.
     pub entry_sites: Vec<Option<u32>>,
-    /// Which calls of each function a push thunk could hand on, if the callee does not look at its caller.
+    /// For each call, whether a push thunk can forward it. The callee is assumed not to look at its caller.
     pub fits_thunk: Vec<Vec<bool>>,
     /// The functions that look at their callers.
     pub look_at_caller: Vec<u32>,
     /// Functions without a body here whose address the module takes, with their types.
     pub declared: Vec<(String, TypeId)>,
-    /// Functions of other modules, or that other modules may define, which this one uses otherwise than by calls.
+    /// Functions that other modules define, or may define, and that this one uses otherwise than by calls.
     pub reached: Vec<String>,
     /// True if the module makes streams that call functions of the program.
     pub makes_streams: bool,
     /// True if the module sets handlers of C++.
     pub sets_handlers: bool,
-    /// What its assembly may name.
+    /// The names that inline assembly may use.
     pub assembly: Assembly,
     /// The options that decide what is encoded; all modules of an image have the same.
     pub options: Options,
@@ -50,66 +50,68 @@ pub struct Facts {
     pub wanted: Wanted,
 }
 
-/// What assembly may name: it is not read, but for its words.
+/// The names that assembly may use. Assembly is not parsed: all of its words count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assembly {
-    /// True if it makes names of others, so that it may name anything.
+    /// True if the assembly can make names out of others, so that it may use any name.
     pub opaque: bool,
     /// Its words.
     pub names: BTreeSet<String>,
 }
 
-/// Options that must be the same in all modules.
+/// The options that must be the same in all modules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Width of ids.
+    /// The width of ids, in bits.
     pub id_bits: u32,
     /// Functions that reach nothing unknown are silent.
     pub silent: bool,
     /// Calls that may allocate are published.
     pub publishes: bool,
-    /// Verify mode.
+    /// The program runs in verify mode.
     pub verify: bool,
-    /// Stack offsets tell contexts apart, in an executable.
+    /// Stack offsets tell contexts apart. Executables only.
     pub hybrid: bool,
 }
 
-/// The sites of a call, by their numbers in the module.
+/// The sites of a call, by number in the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sites {
-    /// The call's own.
+    /// The site of the call itself.
     pub call: u32,
-    /// Of a call that creates a thread behind the back of the pass: where the context is taken before.
+    /// For a call that creates a thread without a runtime call: the site at which the context is taken before
+    /// it.
     pub creation: Option<u32>,
 }
 
-/// What is decided for a module.
+/// The decisions for a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slice {
-    /// The image has an open node: it is an executable.
+    /// The image has an open node, so it is an executable.
     pub open: bool,
-    /// The object says how its calls leave the stack ([`crate::hybrid::Measured`]).
+    /// The object must describe the stack at its calls ([`crate::hybrid::Measured`]).
     pub measured: bool,
     /// In the order of the module's functions.
     pub functions: Vec<SliceFunction>,
     /// The push thunks of the module ([`crate::thunks`]).
     pub thunks: Vec<SliceThunk>,
-    /// What is counted, in a program that counts its calls.
+    /// The functions to count, in a program that counts its calls.
     pub counts: Option<SliceCounts>,
-    /// The values that calls add are not known: [`Does::Add`] has places in this list, which says how wide they are.
+    /// The widths of the values, if calls add values that are bound later. [`Does::Add`] then has places in
+    /// this list.
     pub widths: Option<Vec<Width>>,
 }
 
-/// What a module counts.
+/// The functions of a module that are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SliceCounts {
     pub functions: Vec<CountedFunction>,
-    /// How many functions pointers may reach, in the whole program.
+    /// The number of functions in the whole program that pointers may reach.
     pub reached: u64,
 }
 
@@ -119,7 +121,7 @@ pub struct SliceCounts {
 pub struct CountedFunction {
     /// Its number in the module.
     pub function: u32,
-    /// Its calls that are counted, and the names of those whom they call.
+    /// Its counted calls, with the names of their callees.
     pub calls: Vec<(u32, Option<String>)>,
 }
 
@@ -127,93 +129,94 @@ pub struct CountedFunction {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SliceThunk {
-    /// The function that calls it.
+    /// The calling function.
     pub caller: u32,
-    /// The call that goes through it: its place in the function's calls.
+    /// The call that goes through the thunk, by its place in the caller's calls.
     pub call: u32,
     pub name: String,
-    /// What it does.
+    /// The thunk's own call.
     pub does: SliceCall,
-    /// Its ids stand for several contexts, which stack offsets tell apart.
+    /// Several contexts share its ids; stack offsets tell them apart.
     pub needs_offset: bool,
 }
 
-/// What is decided for a function.
+/// The decisions for a function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SliceFunction {
     /// The module's body of the function is in the image.
     pub kept: bool,
-    /// Code that is not instrumented may call it, and so catch exceptions that leave it.
+    /// Code that is not instrumented may call the function, and catch exceptions that leave it.
     pub escapes: bool,
-    /// The tables or other modules refer to it, by [`pcce_abi::skeleton::function_symbol`].
+    /// The tables or other modules refer to the function by [`pcce_abi::skeleton::function_symbol`].
     pub labelled: bool,
     /// True if it is silent.
     pub silent: bool,
-    /// How it may be entered by those who did not push.
+    /// How callers that did not push may enter the function.
     pub unannounced: Unannounced,
     /// True if a sub-path may begin in it.
     pub entry: bool,
-    /// What makes a context number of its ids; [`pcce_abi::NO_RANGE`] without a range.
+    /// The number that makes a context number of the function's ids; [`pcce_abi::NO_RANGE`] without a range.
     pub base: u64,
-    /// Its ids stand for several contexts, which stack offsets tell apart.
+    /// Several contexts share its ids; stack offsets tell them apart.
     pub needs_offset: bool,
-    /// It is `main`, which tells the runtime where its activation is.
+    /// The function is `main`, which tells the runtime where its activation begins.
     pub begins_stack: bool,
-    /// The site of its own entry.
+    /// The site of the function's own entry.
     pub entry_site: Option<u32>,
-    /// Its calls that stay tail calls, since they are on cycles through several modules: their numbers among those
-    /// that code generation makes jumps of ([`Call::sibling`]).
+    /// The calls that stay tail calls because they are on cycles through several modules: their numbers among
+    /// the function's sibling calls ([`Call::sibling`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_tails: Vec<u32>,
-    /// How many other calls it has, without those of comparisons.
+    /// The number of its other calls, without the direct calls of comparisons.
     pub own_calls: u32,
     /// Its calls that have a site.
     pub calls: Vec<SliceCall>,
-    /// Comparisons of pointers with functions that they probably lead to, each in front of the call and behind those
-    /// before.
+    /// Comparisons of pointers with their probable targets. Each is inserted in front of its call, behind the
+    /// comparisons before it.
     pub compared: Vec<Comparison>,
 }
 
-/// A comparison of the pointer that a call goes through. Where it is equal, the function is called directly: that call
-/// follows the function's own calls, and those of comparisons before, in [`SliceFunction::calls`].
+/// A comparison of the pointer of a call. If it is equal to the target, the function calls the target
+/// directly. In [`SliceFunction::calls`], that direct call follows the function's own calls and the direct
+/// calls of earlier comparisons.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
     pub call: u32,
-    /// The name of the function that the pointer is compared with.
+    /// The name of the target.
     pub target: String,
-    /// It is the module's own; else no local function of that name is meant.
+    /// The target is the module's own function. Otherwise local functions of that name are not meant.
     pub own: bool,
 }
 
-/// What is done at a call.
+/// The decisions for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SliceCall {
-    /// Its place in the function's calls; behind them come the direct calls of comparisons.
+    /// Its place in the function's calls. The direct calls of comparisons come behind the function's own.
     pub call: u32,
     pub sites: Sites,
-    /// What is done.
+    /// The action at the call.
     pub does: Does,
-    /// The encoding relies on the call being one, and no jump.
+    /// The encoding relies on the call not becoming a jump.
     pub keeps_frame: bool,
 }
 
-/// What is done at a call: [`Action`] in a document.
+/// The action at a call: [`Action`] in a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Does {
     Nothing,
-    /// This is added to the id.
+    /// Adds this to the id.
     Add(i64),
-    /// A push that stores id 0.
+    /// Pushes and stores id 0.
     Push,
-    /// A push that leaves the id alone.
+    /// Pushes and leaves the id alone.
     PushRelative,
-    /// The call becomes one of the runtime.
+    /// Replaces the call by one of the runtime.
     Replace(RuntimeCall),
-    /// The runtime is told the site.
+    /// Publishes the call: the runtime learns its site.
     Publish,
 }
 
@@ -243,8 +246,8 @@ impl From<Does> for Action {
     }
 }
 
-/// The names that a function calls, or leaves to, and whose body another module may have: in the order of its calls in
-/// the skeleton.
+/// The names of the functions that a function calls by name, or leaves its activation to, and that another
+/// module may define: in the order of the calls in its skeleton.
 pub fn called(function: &Function) -> Vec<&str> {
     let calls = function.calls.iter().filter_map(|call| match &call.kind {
         CallKind::External(name) => Some(&**name),
@@ -263,7 +266,7 @@ pub fn called(function: &Function) -> Vec<&str> {
     names
 }
 
-/// What a program's encoding says of its functions and calls, apart from the sites.
+/// The decisions that follow from a program's encoding, apart from the sites.
 pub struct Decided<'a> {
     program: &'a Program,
     encoding: &'a Encoding,
@@ -272,8 +275,8 @@ pub struct Decided<'a> {
 }
 
 impl<'a> Decided<'a> {
-    /// Of a program, its encoding, and the ranges of its context numbers ([`plan::number_ranges`]).
-    /// `used`: what is left out of the encoding.
+    /// Takes a program, its encoding, the ranges of its context numbers ([`plan::number_ranges`]), and the
+    /// hybrid encoding, if there is one.
     pub fn new(
         program: &'a Program,
         encoding: &'a Encoding,
@@ -283,17 +286,17 @@ impl<'a> Decided<'a> {
         Self { program, encoding, ranges, used }
     }
 
-    /// Returns whether a function's ids stand for several contexts, which stack offsets tell apart.
+    /// Returns whether several contexts share a function's ids, so that stack offsets tell them apart.
     pub fn needs_offset(&self, function: FunctionId) -> bool {
         self.used.is_some_and(|used| used.hybrid.needs_stack_offset(function))
     }
 
-    /// The frame offset that the encoding takes a call to have.
+    /// The frame offset that the encoding assumes at a call.
     pub fn frame_offset(&self, caller: FunctionId, call: usize) -> Option<u32> {
         self.used?.hybrid.frame_offset(self.program[caller].calls[call].edge?)
     }
 
-    /// What is done at a call that has these sites.
+    /// The decisions for a call with these sites.
     pub fn call(&self, (caller, call): (FunctionId, usize), sites: Sites) -> SliceCall {
         SliceCall {
             call: call as u32,
@@ -303,13 +306,14 @@ impl<'a> Decided<'a> {
         }
     }
 
-    /// What is done at a call.
+    /// The action at a call.
     pub fn action(&self, caller: FunctionId, call: usize) -> Action {
         let function = &self.program[caller];
         plan::action(self.program, self.encoding, function, &function.calls[call])
     }
 
-    /// What is decided for a function that has these sites, so many calls, and behind them those of comparisons.
+    /// The decisions for a function with these sites. `own_calls` is the number of its calls without the
+    /// direct calls of comparisons, which come behind them.
     pub fn function(
         &self,
         id: FunctionId,
@@ -318,11 +322,11 @@ impl<'a> Decided<'a> {
         (own_calls, compared): (usize, Vec<Comparison>),
     ) -> SliceFunction {
         let function = &self.program[id];
-        // Of a function that is not in the program no calls are left.
+        // A function that is not in the program has no calls left.
         let sites = &sites[..sites.len().min(function.calls.len())];
         let calls = sites.iter().enumerate().filter_map(|(c, sites)| Some(self.call((id, c), (*sites)?)));
         let calls: Vec<SliceCall> = calls.collect();
-        // Nothing else has numbers.
+        // Only `pcce_context` needs numbers.
         let numbers = calls.iter().any(|call| call.does == Does::Replace(RuntimeCall::Context));
         let base = || number_base(self.encoding, id, self.ranges[id.index()]);
         SliceFunction {
@@ -335,7 +339,7 @@ impl<'a> Decided<'a> {
             base: if numbers { base() } else { pcce_abi::NO_RANGE },
             needs_offset: self.needs_offset(id),
             begins_stack: self.used.is_some() && hybrid::is_main(self.program, id),
-            // One that turns out to be silent does not push.
+            // A function that turns out to be silent does not push.
             entry_site: entry_site.filter(|_| function.unannounced == Unannounced::Anyhow),
             kept_tails: Vec::new(),
             own_calls: own_calls as u32,
@@ -345,13 +349,12 @@ impl<'a> Decided<'a> {
     }
 }
 
-/// What is done in the functions of a module, by its slice. The functions are those that the slice is of, without
-/// thunks: what was decided of them is set, and the thunks are added. `place`: where a call of the slice is among the
-/// function's own, by the numbers of function and call; none if the code has no such call. `source`: what is asked of
-/// the code.
+/// Plans the functions of a module by its slice. `functions` are the module's own: the decisions are stored
+/// in them, and thunks are appended. `place` returns the place of a call of the slice among the function's
+/// calls, by function and call; none if the code has no such call.
 ///
 /// # Errors
-/// What in the slice does not fit the functions.
+/// The slice is for other functions.
 pub fn planned(
     slice: &Slice,
     functions: &mut Vec<Function>,
@@ -399,7 +402,7 @@ pub fn planned(
             let call = match call {
                 Some(call) => call,
                 None if is_own => return Err("a call is missing"),
-                // The types have not allowed the comparison, so that nobody makes its call.
+                // The comparison was not possible for the types, so that there is no direct call.
                 None => continue,
             };
             let action = Action::from(row.does);

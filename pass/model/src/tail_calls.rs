@@ -19,7 +19,7 @@ use crate::program::{
     AddressPlaces, Call, CallKind, Function, Pointer, TailCallee, TypeId, Unannounced, ids,
 };
 
-/// The calls that may reach a function of this type whose address is in these places.
+/// The kinds of pointers that may hold the address of a function of this type in these places.
 pub fn pointers_to(ty: TypeId, places: AddressPlaces) -> impl Iterator<Item = Pointer> {
     let AddressPlaces { in_table, elsewhere } = places;
     let ways = [(in_table, Some(true)), (elsewhere, Some(false)), (in_table || elsewhere, None)];
@@ -27,20 +27,20 @@ pub fn pointers_to(ty: TypeId, places: AddressPlaces) -> impl Iterator<Item = Po
     held.map(move |(_, is_virtual)| Pointer { ty, is_virtual })
 }
 
-/// Who reaches whom by calls that stay tail calls.
+/// The functions that tail calls reach from each function.
 struct Ways<'a> {
     functions: &'a [Function],
     by_pointer: HashMap<Pointer, Vec<FunctionId>>,
 }
 
-/// The functions that tail calls reach, and whether that may be functions of other modules.
+/// The functions that tail calls reach, and whether they may reach functions of other modules.
 type Reached = (BTreeSet<FunctionId>, bool);
 
 impl<'a> Ways<'a> {
     fn new(functions: &'a [Function]) -> Self {
         let mut by_pointer: HashMap<Pointer, Vec<FunctionId>> = HashMap::new();
         for (id, function) in ids(functions) {
-            // Other modules do with it what they like.
+            // Other modules may put its address anywhere.
             let places = match function.external {
                 true => AddressPlaces { in_table: true, elsewhere: true },
                 false => function.places,
@@ -56,7 +56,7 @@ impl<'a> Ways<'a> {
         self.by_pointer.get(&pointer).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whom the tail calls of these functions reach, and those of whom they reach.
+    /// The functions that the tail calls of these functions reach, directly and indirectly.
     fn reached(&self, from: &[FunctionId]) -> Reached {
         let (mut found, mut away) = (BTreeSet::new(), false);
         let mut waiting = from.to_vec();
@@ -75,12 +75,12 @@ impl<'a> Ways<'a> {
     }
 }
 
-/// Sets [`Call::tail_group`](Call::tail_group) and [`Function::tail_groups`]. Returns the groups of functions
-/// that may leave their activations to functions of other modules. Without an open node (`open`) only silent functions
-/// are reached without a push.
+/// Sets [`Call::tail_group`] and [`Function::tail_groups`]. Returns the groups whose functions may leave
+/// their activations to functions of other modules. Without an open node (`open`), only silent functions are
+/// reached without a push.
 pub fn find_groups(functions: &mut [Function], open: bool) -> Vec<u32> {
     let ways = Ways::new(functions);
-    // Groups are told apart by whom they reach: that is all that contexts need.
+    // Functions that reach the same functions are one group: contexts need no finer distinction.
     let mut groups: HashMap<Reached, u32> = HashMap::new();
     let mut number = |from: &[FunctionId]| {
         let reached = ways.reached(from);
@@ -121,8 +121,8 @@ pub fn find_groups(functions: &mut [Function], open: bool) -> Vec<u32> {
     leaving
 }
 
-/// For each of these calls, which may be jumps, whether it lies on a cycle of them. `functions`: their types, and where
-/// their addresses are.
+/// Returns for each of these calls, which may be jumps, whether it is on a cycle of such calls. `functions`
+/// has the types of the functions, and the places of their addresses.
 pub fn on_cycles(
     functions: &[(TypeId, AddressPlaces)],
     calls: impl Iterator<Item = (FunctionId, TailCallee)>,
@@ -132,7 +132,7 @@ pub fn on_cycles(
         graph.add_function(false, false);
     }
     let elsewhere = graph.add_function(false, false);
-    // One node for all calls through pointers that may reach the same functions.
+    // Calls through pointers that may reach the same functions share a node.
     let mut pointers: HashMap<Pointer, FunctionId> = HashMap::new();
     let mut count = 0;
     for (caller, callee) in calls {
@@ -153,20 +153,21 @@ pub fn on_cycles(
             }
         }
     }
-    // The edges of the calls are the first ones.
+    // The edges of the calls were added first.
     let mut on_cycle = edges_on_cycles(&graph);
     on_cycle.truncate(count);
     on_cycle
 }
 
-/// Lets the calls of a program stay tail calls that are on cycles through several modules: each module has found its
-/// own. `open`: the graph will have an open node. Returns the calls, by their places in the lists that they were taken
-/// from.
+/// Keeps calls that are on cycles through several modules as tail calls; each module has found the cycles of
+/// its own. `open`: the graph will have an open node. Returns the calls that were taken out of the functions'
+/// lists, by their places there.
 pub fn keep_in_cycles(functions: &mut [Function], open: bool) -> Vec<(FunctionId, usize)> {
     let places: Vec<_> = functions.iter().map(|function| (function.ty, function.places)).collect();
     let mut calls = Vec::new();
     for (number, function) in (0..).zip(&*functions) {
-        // What callers enter without having pushed pops at its end; the other ones would not be instrumented.
+        // A function that callers enter without a push pops at its end, and the others would not be
+        // instrumented.
         if function.unannounced != Unannounced::Never || !open && !function.can_be_diverted {
             continue;
         }
@@ -181,7 +182,7 @@ pub fn keep_in_cycles(functions: &mut [Function], open: bool) -> Vec<(FunctionId
             calls.push(((FunctionId::new(number), c), callee));
         }
     }
-    // A function that leaves its activation already may be on such a cycle by that.
+    // Existing tail calls may be part of such a cycle.
     let left = functions.iter().enumerate().flat_map(|(number, function)| {
         let number = FunctionId::new(number as u32);
         function.tail_callees.iter().map(move |callee| (number, callee.clone()))
@@ -198,7 +199,7 @@ pub fn keep_in_cycles(functions: &mut [Function], open: bool) -> Vec<(FunctionId
     kept
 }
 
-/// Where calls lead that code generation may make jumps of.
+/// The targets of calls that code generation may turn into jumps.
 #[derive(Default)]
 pub struct Jumps {
     callees: HashSet<usize>,
@@ -206,7 +207,7 @@ pub struct Jumps {
 }
 
 impl Jumps {
-    /// Adds a call behind which nothing is done.
+    /// Adds a call, if nothing is done behind it.
     pub fn add(&mut self, call: &Call) {
         match call.kind {
             _ if !call.may_be_jump => {}
@@ -216,7 +217,7 @@ impl Jumps {
         }
     }
 
-    /// Returns whether one of them may lead to the function of this number.
+    /// Returns whether one of the calls may reach the function of this number.
     pub fn may_lead_to(&self, number: usize, function: &Function) -> bool {
         let by_pointer = function.external || function.address_taken || function.otherwise_used;
         self.callees.contains(&number)

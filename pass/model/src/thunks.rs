@@ -1,28 +1,29 @@
 //! Cold pushes go to functions of their own.
 //!
-//! A function that pushes has room for the frame on its stack, and often needs a register more, in each of its
-//! activations. Where it seldom pushes, its pushing calls go through *push thunks* instead: local functions that push,
-//! and call what was to be called. Each has one caller, which adds nothing, so the encoding stays as it is. To
-//! everything else a thunk is a function like others; only contexts do not show it. (Instructions of the small
+//! A function that pushes needs room for the frame on its stack, and often one more register, in each
+//! activation. If it seldom pushes, its pushing calls go through *push thunks* instead: local functions that
+//! push, and make the call. Each thunk has one caller, which adds nothing, so the encoding stays as it is. A
+//! thunk is a function like others, except that contexts do not show it. (Instructions of the small
 //! workloads: sqlite3 1.0243 to 1.0136, vim 1.0349 to 1.0332, Lua, gawk.)
 //!
-//! Here the thunks are planned; the plugin makes them.
+//! This module plans the thunks; the plugin makes them.
 
 use pcce_encoding::{Encoding, FunctionId};
 
 use crate::{Call, CallKind, Function, Program, Source};
 
-/// What the name of a thunk has behind its caller's; the second one and further ones have their number behind that.
+/// The suffix of a thunk's name, behind its caller's name. From the second thunk of a caller on, a number
+/// follows.
 pub const PUSH_THUNK: &str = ".pcce_push";
 
-/// With more expected pushes for each activation, a function has the frame itself: a call of a thunk costs some five
-/// instructions, and room for a frame two or more.
+/// Up to this many expected pushes for each activation, a function uses thunks. A call of a thunk costs about
+/// five instructions, and room for a frame at least two.
 const SELDOM: f64 = 0.25;
 
 /// A call that goes through a thunk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Thunk {
-    /// The function that calls.
+    /// The calling function.
     pub caller: FunctionId,
     /// The call's place in the function's calls.
     pub call: usize,
@@ -30,7 +31,8 @@ pub struct Thunk {
     pub name: String,
 }
 
-/// Lets seldom pushes go through thunks: they become the last functions of the program, in the order that is returned.
+/// Moves cold pushes into thunks. These become the last functions of the program, in the order that is
+/// returned.
 pub fn outline(program: &mut Program, encoding: &mut Encoding, source: &dyn Source) -> Vec<Thunk> {
     let thunks = choose(program, encoding, source);
     let cut: Vec<_> =
@@ -51,7 +53,7 @@ pub fn outline(program: &mut Program, encoding: &mut Encoding, source: &dyn Sour
         program.functions.push(Function {
             calls: vec![within],
             push_thunk: true,
-            // Nobody takes its address, so nobody asks.
+            // Its address is never taken.
             ..Function::new(thunk.name.clone(), program[thunk.caller].ty)
         });
     }
@@ -73,7 +75,7 @@ fn choose(program: &Program, encoding: &Encoding, source: &dyn Source) -> Vec<Th
             continue;
         }
         let possible = pushing.into_iter().filter(|&call| source.fits_thunk(id, call));
-        // The suffix that LLVM would choose is another one in a copy of the module.
+        // The suffix that LLVM would choose differs in copies of the module.
         thunks.extend((1..).zip(possible).map(|(nth, call)| {
             let name = match nth {
                 1 => format!("{}{PUSH_THUNK}", function.name),
