@@ -1,8 +1,9 @@
-//! Objects whose code is generated at the link: at the end of a module's pipeline, its bitcode and what the pass reads
-//! of it go into sections of the object, and of the code a skeleton stays ([`pcce_abi::skeleton`]).
+//! Objects whose code is generated at the link. At the end of a module's pipeline, its bitcode and its facts
+//! go into sections of the object, and a skeleton takes the place of its code ([`pcce_abi::skeleton`]).
 //!
-//! The module is what code generation gets: behind all passes on IR. Facts are read of it as it will be when the pass
-//! rewrites it ([`crate::generate`]), but for the landing pads, of which the program decides.
+//! The module is the one that code generation gets, behind all passes on IR. Its facts are read as they will
+//! be when the pass rewrites it ([`crate::generate`]), except for landing pads, which depend on the whole
+//! program.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -25,22 +26,22 @@ use crate::prepare;
 /// A label at the beginning of each body of a skeleton.
 const LABEL: &str = "77";
 
-/// What is kept of a module to generate its code.
+/// The parts of a module that are kept to generate its code.
 pub struct Kept {
-    /// How it was compiled, a JSON document.
+    /// The command that compiled it, a JSON document.
     command: String,
     bitcode: Bitcode,
-    /// What tells it from any other.
+    /// A number that no other module has.
     pub id: u64,
 }
 
-/// What is kept of a module as it is behind all passes on IR.
+/// Keeps a module as it is behind all passes on IR.
 pub fn kept(module: Module<'_>) -> Kept {
     module.name_globals();
     let command = std::env::var(pcce_options::COMMAND_VARIABLE).unwrap_or_default();
     let bitcode = module.bitcode();
-    // Equal modules of a program are in objects of different names. The id is in the program, so that it must not
-    // depend on where that was built.
+    // Equal modules of a program have different ids, because their objects have different names. The id is in
+    // the program, so it must not depend on the folder of the build.
     let document: serde_json::Value = serde_json::from_str(&command).unwrap_or_default();
     let text = |name: &str| Path::new(document[name].as_str().unwrap_or_default());
     let output = text("output").strip_prefix(text("folder")).unwrap_or(text("output"));
@@ -58,7 +59,7 @@ pub fn kept(module: Module<'_>) -> Kept {
 /// Captures the module.
 ///
 /// # Errors
-/// What the pass has against the module.
+/// The module cannot be instrumented.
 pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
     let Kept { command, bitcode, id } = kept(run.module());
     let names = run.module().symbol_names();
@@ -67,7 +68,8 @@ pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
     let module = run.module();
     let facts = read(job, module)?;
     let bodies = bodies(job, module, facts.as_ref().map(|(facts, _)| facts), id);
-    // Assembly calls them: code generation by the order of calls (-enable-ipra) leaves out what nothing calls.
+    // Assembly calls them. Code generation in the order of calls (-enable-ipra) would leave out functions
+    // without callers.
     let local: Vec<_> = bodies.iter().map(|(f, _)| *f).filter(|f| f.linkage().local).collect();
     module.keep_functions(&local);
     for (function, assembly) in bodies {
@@ -89,7 +91,7 @@ pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets the object say which module it is of.
+/// Records in the object which module it is of.
 pub fn emit_id(module: Module<'_>, section: &str, magic: [u8; 8], id: u64) {
     let row = [magic, id.to_le_bytes()].concat();
     module.append_asm(&format!(
@@ -98,7 +100,7 @@ pub fn emit_id(module: Module<'_>, section: &str, magic: [u8; 8], id: u64) {
     ));
 }
 
-/// What the pass reads of the prepared module; none without functions.
+/// Reads the facts of the prepared module; none if it has no functions.
 fn read(job: &Job<'_>, module: Module<'_>) -> Result<Option<(Facts, pcce_dictionary::Module)>, Error> {
     let Some(Read { program, types, named, code, encoding }) = job.read(module, &mut Vec::new())? else {
         return Ok(None);
@@ -135,7 +137,7 @@ fn read(job: &Job<'_>, module: Module<'_>) -> Result<Option<(Facts, pcce_diction
             declared.push((function.name(), TypeId(number as u32)));
         }
     }
-    // Who is called by name is read in the linked skeleton.
+    // Uses by name are read in the linked skeleton.
     let reached = named.iter().filter(|named| named.is_reached());
     let mut facts = Facts {
         types,
@@ -160,7 +162,7 @@ fn read(job: &Job<'_>, module: Module<'_>) -> Result<Option<(Facts, pcce_diction
     Ok(Some((facts, plan.symbols)))
 }
 
-/// What stands in the place of each function's code.
+/// The bodies that replace the functions' code.
 fn bodies<'m>(
     job: &Job<'_>,
     module: Module<'m>,
@@ -198,14 +200,14 @@ fn body(machine: &dyn Machine, number: u32, id: u64, called: &[&str], references
             None => _ = writeln!(asm, "{}", byte_directive(code.no_call)),
         }
     }
-    // No other image can have it, so that no linker leaves a reference open.
+    // No other image can define it, so no linker leaves the reference open.
     let marker = skeleton::ENCODED_SYMBOL;
     let _ = writeln!(asm, ".hidden {marker}\n{}", refer(Refer::Data, marker));
-    // Code refers to the runtime, so that linkers take its members where they stand.
+    // Code refers to the runtime, so that linkers extract its archive members at the same position.
     if number != skeleton::NO_FUNCTION {
         let _ = writeln!(asm, "{}", refer(Refer::Data, pcce_abi::VERSION_SYMBOL));
     }
-    // All linkers take these; a reference that only names another image's symbol some do not.
+    // All linkers accept these forms. Some reject a plain relocation against a symbol of another image.
     for reference in references.iter().filter(|reference| can_be_written(&reference.assembly)) {
         let name = quoted(&reference.assembly);
         if reference.weak {

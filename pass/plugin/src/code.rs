@@ -9,23 +9,22 @@ use pcce_encoding::{FlowBlock, FunctionId, Way};
 use crate::llvm::{Block, Call, Function, Instruction, Module, Opcode};
 use pcce_model::{Source, SourceLocation};
 
-/// Where a function's parts are.
+/// The places of a function's parts in LLVM's module.
 pub struct FunctionCode<'m> {
     pub value: Function<'m>,
     /// Its calls: calls, invokes, and assembly that may jump.
     pub calls: Vec<Call<'m>>,
-    /// Blocks to which control may come without a return: those that begin with a landing pad, and those to which
-    /// assembly that calls may jump.
+    /// Blocks that control may enter without a return: landing pads, and targets of jumps of assembly that
+    /// calls.
     pub comes_back: Vec<Block<'m>>,
     /// Calls that can return twice (`setjmp`, `vfork`).
     pub returns_twice: Vec<Call<'m>>,
-    /// The points just before the activation ends: `ret`, or the call that stays a tail call in front of it, and
-    /// `resume`, where unwinding goes on.
+    /// The points just before the activation ends: `ret`, or the tail call in front of it, and `resume`.
     pub exits: Vec<Instruction<'m>>,
 }
 
 impl<'m> FunctionCode<'m> {
-    /// Of a function without any.
+    /// The code of a function without calls.
     pub fn new(value: Function<'m>) -> Self {
         let (calls, comes_back, returns_twice, exits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { value, calls, comes_back, returns_twice, exits }
@@ -40,7 +39,7 @@ pub struct Code<'m> {
 }
 
 impl<'m> Code<'m> {
-    /// Of functions in the order of their numbers.
+    /// Takes the functions in the order of their numbers.
     pub fn new(module: Module<'m>, functions: Vec<FunctionCode<'m>>) -> Self {
         Self { module, functions, looks_at_caller: RefCell::default() }
     }
@@ -58,13 +57,14 @@ impl<'m> Code<'m> {
         self.functions[function.index()].calls[call]
     }
 
-    /// Calls the function directly where the call's pointer is its address; the call itself remains for other targets.
-    /// Returns whether that can be.
+    /// Calls the function directly if the call's pointer is its address. The call itself remains for other
+    /// targets. Returns whether this is possible.
     pub fn compare_target(&self, call: Call<'m>, callee: FunctionId) -> bool {
         self.module.compare_target(call, self.function(callee).value).is_some()
     }
 
-    /// Lets a call go through a new function of this name, the next one: it calls what the call did.
+    /// Makes a call go through a new function of this name, which gets the next number and makes the original
+    /// call.
     pub fn make_push_thunk(&mut self, function: FunctionId, call: usize, name: &str) {
         let call = &mut self.functions[function.index()].calls[call];
         *call = self.module.make_push_thunk(*call, name);
@@ -107,7 +107,7 @@ impl Source for Code<'_> {
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool {
         let call = self.call(function, call);
         let mut known = self.looks_at_caller.borrow_mut();
-        // It would find the thunk.
+        // Such a callee would see the thunk.
         call.can_go_through_thunk()
             && !call
                 .called()

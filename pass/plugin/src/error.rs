@@ -1,4 +1,4 @@
-//! Why the pass gives up: each is an error of the compilation. The text names the thing, the cause and the cure.
+//! Errors of the pass. Each ends the compilation. Its text names the thing, the cause and the cure.
 
 /// What ends the compilation.
 #[derive(Debug, thiserror::Error)]
@@ -7,7 +7,7 @@ pub enum Error {
     /// The options cannot be understood.
     #[error("{0}")]
     Options(#[from] pcce_options::Error),
-    /// What the model says against the program, or against files that options name.
+    /// An error of the model: in the program, or in a file that an option names.
     #[error("{0}")]
     Model(#[from] pcce_model::Error),
     /// The pass runs for the second time.
@@ -28,7 +28,7 @@ pub enum Error {
         /// The module's identifier.
         module: String,
     },
-    /// What the step at the link has decided cannot be used.
+    /// The decisions of the link step cannot be used.
     #[error(
         "{module}: what the link has decided of it does not fit ({what}); remove the object that it is from, and compile it again"
     )]
@@ -45,7 +45,7 @@ pub enum Error {
          `--pcce-trace`"
     )]
     UntracedCalls { function: String },
-    /// LLVM's verifier says something against the module.
+    /// LLVM's verifier rejects the module.
     #[error("the instrumented module is broken, please report it: {said}")]
     Broken {
         /// What it says.

@@ -1,5 +1,5 @@
-//! The code of a module by the plan of its program: the pass runs over bitcode that [`crate::capture`] has kept, and
-//! does what the step at the link has decided ([`pcce_model::slice`]).
+//! The code of a module, by the plan of its program. The pass runs over bitcode that [`crate::capture`] has
+//! kept, and carries out the decisions of the link step ([`pcce_model::slice`]).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,32 +18,32 @@ use crate::pass::{Job, fnv1a};
 use crate::prepare::{self, Elsewhere};
 use crate::tracing;
 
-/// What the step at the link hands over of a module.
+/// The decisions of the link step for a module, as a document.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
     /// The module's id, in hexadecimal digits.
     id: String,
-    /// Its name, for people: LLVM's is that of the file with its bitcode.
+    /// Its name in messages. (LLVM's name is that of the file with the bitcode.)
     name: String,
-    /// What is decided.
+    /// The decisions.
     slice: Slice,
-    /// How many sites the module has.
+    /// The number of sites of the module.
     sites: usize,
-    /// What names all that the code is made of; the object says it again.
+    /// A hash of everything that the code is made of. The object repeats it.
     key: String,
-    /// How far its code is optimised, 0 to 3.
+    /// The optimisation level of code generation, 0 to 3.
     level: u32,
-    /// Names that options give, as they were when the module was compiled.
+    /// The names that options gave when the module was compiled.
     pub wanted: Wanted,
 }
 
 impl Order {
-    /// What is decided for the module `NAME.bc`: `NAME.json` in the folder has it, since one compiler makes the code of
-    /// several modules. `identifier`: the module's file.
+    /// Reads the order for the module `NAME.bc` from `NAME.json` in the folder. (One compiler makes the code
+    /// of several modules.) `identifier` is the module's file.
     ///
     /// # Errors
-    /// There is no such document.
+    /// The document is missing or damaged.
     pub fn read(folder: &Path, identifier: &str) -> Result<Self, Error> {
         let bad = |what: String| Error::Slice { module: identifier.to_owned(), what };
         let name = Path::new(identifier).with_extension("json");
@@ -53,10 +53,10 @@ impl Order {
     }
 }
 
-/// Rewrites the module. `order`: what is decided.
+/// Rewrites the module as ordered.
 ///
 /// # Errors
-/// It is of another module.
+/// The order is for another module.
 pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error> {
     let bad = |what: String| Error::Slice { module: job.identifier.clone(), what };
     let &Order { ref id, ref name, ref slice, ref key, sites, .. } = order;
@@ -68,7 +68,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
     });
     let module = run.module();
     if let Some((mut program, mut code)) = job.gather_alone(module)? {
-        // What is read is what was read when the module was compiled.
+        // The facts are those of the module as it was compiled.
         let same = code.functions().iter().map(|function| function.calls.len() as u32);
         if !same.eq(slice.functions.iter().map(|function| function.own_calls)) {
             return Err(bad("its functions have other calls".to_owned()));
@@ -79,7 +79,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         {
             (program, code) = again;
         }
-        // The program has another module's body of these.
+        // For these functions, the program uses another module's body.
         let is_dropped = |number: usize, code: &Code<'_>| {
             slice.functions.get(number).is_some_and(|function| !function.kept)
                 && code.functions()[number].value.is_in_group()
@@ -149,7 +149,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
     Ok(())
 }
 
-/// What the module counts; none if the code has no such calls.
+/// The functions and calls that the module counts; none if the code lacks one of the calls.
 fn counted<'a>(counts: &'a SliceCounts, code: &Code<'_>) -> Option<Vec<count::Counted<'a>>> {
     let functions = counts.functions.iter().map(|function| {
         let number = FunctionId::new(function.function);
@@ -161,10 +161,10 @@ fn counted<'a>(counts: &'a SliceCounts, code: &Code<'_>) -> Option<Vec<count::Co
     functions.collect()
 }
 
-/// The calls of each function in the order of the slice: its own, and the direct ones of comparisons.
+/// The calls of each function in the order of the slice: its own, and the direct calls of comparisons.
 type Calls<'m> = Vec<Vec<Option<Call<'m>>>>;
 
-/// Makes the comparisons of pointers. None where there are none, and calls are where the code has them.
+/// Makes the comparisons of pointers. Returns none if there are none, so that the calls are as in the code.
 fn compare<'m>(module: Module<'m>, code: &Code<'m>, slice: &Slice) -> Option<Calls<'m>> {
     if slice.functions.iter().all(|function| function.compared.is_empty()) {
         return None;
@@ -181,9 +181,9 @@ fn compare<'m>(module: Module<'m>, code: &Code<'m>, slice: &Slice) -> Option<Cal
     Some(calls)
 }
 
-/// Where calls of the slice are among those of the code.
+/// Translates calls of the slice into places among the calls of the code.
 struct Places {
-    /// By function and call; none if they are where the code has them.
+    /// Places by function and call; none if both orders are the same.
     moved: Option<Vec<Vec<Option<usize>>>>,
     counts: Vec<usize>,
 }

@@ -1,12 +1,13 @@
 //! The pass plugin of PCCE for LLVM: precise calling context encoding (Sumner et al., ICSE 2010).
 //!
-//! One run over a module has four stages ([`pass`]): [`prepare`] changes the module so that all of it can be seen,
-//! [`facts`] reads it and makes the call graph, which `pcce-encoding` numbers, and [`contexts`] plans what happens at
-//! each call, changes the code, and puts the dictionary into the object file. With the option `hybrid`, copies of the
-//! module first go through all of it, and their code is looked at ([`contexts::frames`]). The pass runs after inlining:
-//! last in the pipeline of a module, or last at link time for a whole program, or where `opt -passes=pcce` puts it.
+//! A run over a module has four stages ([`pass`]). [`prepare`] changes the module so that all calls are
+//! visible. [`facts`] reads it and makes the call graph, which `pcce-encoding` numbers. [`contexts`] plans
+//! the actions at each call, changes the code, and puts the dictionary into the object file. With the option
+//! `hybrid`, copies of the module first go through all stages, and their code is measured
+//! ([`contexts::frames`]). The pass runs after inlining: last in the pipeline of a module, last at link time
+//! for a whole program, or where `opt -passes=pcce` puts it.
 //!
-//! Nothing here panics across the boundary to LLVM: a panic becomes a compiler error.
+//! Panics do not cross the boundary to LLVM: they become errors of the compiler.
 
 #[cfg(not(any(feature = "llvm19", feature = "llvm22")))]
 compile_error!("choose the LLVM that will load the plugin by a feature: llvm19 or llvm22");
@@ -40,7 +41,7 @@ use crate::pass::Phase;
 /// The version of [`PassPluginLibraryInfo`].
 const API_VERSION: u32 = if cfg!(feature = "llvm22") { 2 } else { 1 };
 
-/// What `llvmGetPassPluginInfo` returns: LLVM's structure of the same name.
+/// The result of `llvmGetPassPluginInfo`: LLVM's structure of the same name.
 #[repr(C)]
 pub struct PassPluginLibraryInfo {
     api_version: u32,
@@ -54,8 +55,8 @@ pub struct PassPluginLibraryInfo {
 
 /// The entry point that LLVM looks up in a pass plugin.
 ///
-/// In another LLVM than that of its headers the plugin would read and write objects that have another layout, this
-/// function's own result included. So it ends the process, and says why.
+/// In an LLVM of another version than its headers, the plugin would use objects with the wrong layout, this
+/// function's result included. So it ends the process with an error message.
 #[unsafe(no_mangle)]
 pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
@@ -88,7 +89,7 @@ fn major(version: &str) -> &str {
     version.split('.').next().unwrap_or(version)
 }
 
-/// Returns whether this compiler only generates code, by a plan.
+/// Returns whether this compiler only generates code, by the orders of the link step.
 #[unsafe(no_mangle)]
 extern "C" fn pcce_rs_generates() -> bool {
     pass::generates()

@@ -23,7 +23,7 @@ pub use read::Read;
 /// Named metadata of instrumented modules.
 const MARKER: &str = "pcce.instrumented";
 
-/// Where in the compilation the pass runs; the values are those of the shim.
+/// The point in the compilation at which the pass runs. The values are those of the shim.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Last in the pipeline of a module.
@@ -32,7 +32,7 @@ pub enum Phase {
     LinkTime = 1,
     /// Named in a pipeline (`opt -passes=pcce`).
     Explicit = 2,
-    /// Named `print<pcce-frames>`: prints the frame offsets of the module as it is, and leaves it alone.
+    /// As `print<pcce-frames>` in a pipeline: prints the frame offsets of the module, which stays as it is.
     Print = 3,
     /// Behind the pipeline of a module, in front of code generation.
     End = 4,
@@ -40,34 +40,34 @@ pub enum Phase {
     Slice = 5,
 }
 
-/// What all runs over a module and its copies are made with.
+/// The inputs that all runs over a module and its copies share.
 pub struct Job<'a> {
     /// The module's identifier.
     pub identifier: String,
-    /// The user's.
+    /// The options of the user.
     pub options: &'a PassOptions,
     /// Names that options give.
     pub wanted: Wanted,
     no_callback: NoCallback,
-    /// By what others enter functions of the module.
+    /// How code outside the module's calls enters its functions.
     pub entered: Entered,
     targets: Option<Targets>,
     profile: Option<Profile>,
     /// The module is the whole program after link-time resolution.
     whole_program: bool,
-    /// It is the executable's: its graph has an open node.
+    /// The module belongs to an executable: its graph has an open node.
     open: bool,
-    /// The step at the link encodes it, with the image's other modules.
+    /// The link step encodes the module, together with the other modules of its image.
     linked: bool,
-    /// So it does, and the image may be a shared library.
+    /// The link step encodes the module, and the image may be a shared library.
     for_library: bool,
     /// How the module's code will be generated.
     code: CodeGeneration,
     encoding: pcce_encoding::Options,
 }
 
-/// Returns whether the compiler only generates code, of bitcode that was kept. Wrong options are told when the pass
-/// runs.
+/// Returns whether the compiler only generates code from kept bitcode. Wrong options are reported when the
+/// pass runs.
 pub fn generates() -> bool {
     let list = std::env::var_os(pcce_options::VARIABLE).unwrap_or_default();
     PassOptions::read([&*list.to_string_lossy()])
@@ -77,7 +77,7 @@ pub fn generates() -> bool {
 /// Runs the pass on a module. Returns whether it was changed.
 ///
 /// # Errors
-/// Why it cannot be instrumented. It may have been changed.
+/// The module cannot be instrumented. It may have been changed.
 pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Result<bool, Error> {
     if phase == Phase::Print {
         let code = CodeGeneration { level: opt_level, no_pie: false };
@@ -98,7 +98,7 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
         }
         Phase::End | Phase::Slice => {
             let Some(folder) = &options.slice else { return Ok(false) };
-            // A linker that compiles has made the same module in the first link.
+            // A linker that compiles made the same module in the first link.
             let name = match phase {
                 Phase::End => format!("{:016x}", capture::kept(module).id),
                 _ => identifier.clone(),
@@ -120,7 +120,7 @@ pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Res
     let mut warnings = job.missing_targets(run.module());
     let missing = options.without_effect(job.whole_program, job.open);
     warnings.extend(missing.into_iter().map(|what| format!("{}: {what}", job.identifier)));
-    // Who counts need not be fast, and has other frames.
+    // Programs that count calls need not be fast, and their frames differ.
     let frames = if options.common.hybrid && job.open && options.common.profile_generate.is_none() {
         job.find_frames(run, &mut warnings)?
     } else {
@@ -143,18 +143,18 @@ impl<'a> Job<'a> {
         wanted: Wanted,
     ) -> Result<Self, Error> {
         let whole_program = phase == Phase::LinkTime || options.whole_program;
-        // Users without the wrapper, which says what the link makes, compile with -fPIC what may be for a shared
-        // library. The library's numbers and open calls would be told from the executable's by nothing.
+        // Without the wrapper, which passes on the kind of the output, code for shared libraries is known by
+        // -fPIC. Nothing would tell the library's numbers and open calls from the executable's.
         let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
         let open = whole_program && options.makes_executable().unwrap_or(!for_library);
         let linked = matches!(phase, Phase::End | Phase::Slice);
-        // What other modules of the program do is not known here, but where the step at the link encodes them all.
+        // Other modules of the program are unknown here, unless the link step encodes all of them.
         let entered = Entered::new(module, open || linked && !for_library);
         let open = open || linked;
         let common = &options.common;
         let trusts_streams = open && !linked && !entered.makes_streams();
         let mut no_callback = NoCallback::new(trusts_streams, &wanted, options.publish);
-        // What a traced program calls may be another image's function of that name, which is traced as well.
+        // A traced program may call a function of that name in another image, which is traced too.
         if !entered.sets_handlers() && common.trace.is_none() {
             no_callback = no_callback.trusting_cxx();
         }
@@ -170,12 +170,12 @@ impl<'a> Job<'a> {
             linked,
             for_library: linked && for_library,
             code: CodeGeneration {
-                // As lld does.
+                // The level that lld uses.
                 level: if phase == Phase::LinkTime { opt_level.max(2) } else { opt_level },
                 no_pie: options.no_pie,
             },
-            // The sign of an id tells the executable's from those of other modules. A function of another module that
-            // is entered by a sub-path that is told apart by its start alone would find any sign.
+            // The sign of an id tells the executable's ids from those of other modules. In a sub-path that is
+            // told apart by its start alone, a function of another module could find either sign.
             encoding: pcce_encoding::Options {
                 id_bits: common.id_bits,
                 known_starts: open && !options.basic,
@@ -188,21 +188,22 @@ impl<'a> Job<'a> {
         Ok(job)
     }
 
-    /// Says which targets the program does not have.
+    /// Returns warnings about targets that the program lacks.
     fn missing_targets(&self, module: Module<'_>) -> Vec<String> {
-        // One command line is often for all of a program's libraries.
+        // All libraries of a program often share one command line.
         let Some(targets) = self.targets.as_ref().filter(|_| self.open) else { return Vec::new() };
         let functions = module.functions().into_iter();
         let functions = functions.flat_map(|f| [Some(f.name()), f.source_name()].into_iter().flatten());
         let names = functions.chain(module.aliases().into_iter().map(|alias| alias.name()));
-        // Not an error: the function may have been inlined wherever it was called.
+        // This is no error: the function may have been inlined wherever it was called.
         targets.missing(names).into_iter().map(missing_target).collect()
     }
 
-    /// Finds the frame offsets of the code. That it cannot be generated here is a warning, and nothing is known then.
+    /// Finds the frame offsets of the code. If code cannot be generated here, there is a warning, and no
+    /// frame offset is known.
     fn find_frames(&self, run: &Run, warnings: &mut Vec<String>) -> Result<Frames, Error> {
         let found = frames::find(run, self.code, |copy, frames| {
-            // What is to be said of a copy is said of the module itself.
+            // Warnings about a copy are repeated for the module itself.
             self.instrument(copy, frames, &mut Vec::new())
         });
         match found {
@@ -218,13 +219,14 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Prepares the module. `elsewhere`: what the rest of the program says of the function of this number.
+    /// Prepares the module. `elsewhere` returns the facts of the rest of the program about the function of a
+    /// number.
     pub fn prepare<'e>(&self, run: &mut Run, elsewhere: impl Fn(usize) -> Elsewhere<'e>) {
         prepare::control_flow(run, &self.no_callback, &self.entered, (self.in_executable(), elsewhere));
     }
 
-    /// Instruments the module, or a copy. `frames`: what is known of its code. Returns what the encoding relies on;
-    /// none if there is no function to instrument, and nothing was changed.
+    /// Instruments the module, or a copy. `frames` is the knowledge about its code. Returns the frames that
+    /// the encoding relies on; none if there is no function to instrument, and nothing was changed.
     fn instrument(
         &self,
         run: &mut Run,
@@ -239,7 +241,7 @@ impl<'a> Job<'a> {
         Ok(relied_on)
     }
 
-    /// The same of a module that is prepared.
+    /// Instruments a module that is prepared.
     fn instrument_prepared(
         &self,
         module: Module<'_>,
@@ -275,12 +277,12 @@ impl<'a> Job<'a> {
         Ok(Some(used.map(|used| used.relied_on(&program)).unwrap_or_default()))
     }
 
-    /// Returns whether the code is an executable's for sure, and that is encoded as a whole.
+    /// Returns whether the code is certainly an executable's that is encoded as a whole.
     pub fn in_executable(&self) -> bool {
         self.open && !self.for_library
     }
 
-    /// What the call graph is made for.
+    /// The properties of the program that shape its call graph.
     fn mode(&self) -> Mode<'_> {
         Mode {
             open: self.open,
@@ -298,7 +300,7 @@ impl<'a> Job<'a> {
             silent: self.options.silent(),
             publishes: self.no_callback.publishes(),
             verify: self.options.common.verify,
-            // Who counts leaves the calls as they are.
+            // Programs that count their calls keep them as they are.
             hybrid: self.options.common.hybrid && self.options.common.profile_generate.is_none(),
         }
     }
@@ -311,7 +313,8 @@ impl<'a> Job<'a> {
         encoding
     }
 
-    /// Who counts leaves the calls as they are, to find them so when the profile is used.
+    /// Returns whether calls may be changed. Programs that count their calls keep them, so that the profile
+    /// matches later.
     fn changes_calls(&self) -> bool {
         !self.options.basic && self.options.common.profile_generate.is_none()
     }
@@ -338,7 +341,7 @@ impl<'a> Job<'a> {
         sites_name
     }
 
-    /// Puts the paths into the program that options name.
+    /// Puts the paths that options give into the program.
     pub fn emit_paths(&self, module: Module<'_>) {
         let common = &self.options.common;
         for (symbol, path) in
@@ -351,13 +354,13 @@ impl<'a> Job<'a> {
     }
 }
 
-/// What made a dictionary, for people.
+/// The producer in the dictionary, for people.
 pub fn producer() -> String {
     format!("pcce {}, LLVM {}", env!("CARGO_PKG_VERSION"), llvm::version())
 }
 
-/// A name for the module's site array that other modules merged with it later do not have. FNV-1a, since the
-/// name must be the same in every build.
+/// A hash that makes names of site arrays unique among modules that are merged later. FNV-1a, since names
+/// must be the same in every build.
 pub fn fnv1a(a: &[u8], b: &[u8]) -> u64 {
     a.iter().chain(b).fold(0xcbf2_9ce4_8422_2325, |h, &x| (h ^ u64::from(x)).wrapping_mul(0x0100_0000_01b3))
 }

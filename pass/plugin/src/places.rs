@@ -1,9 +1,9 @@
-//! Where code goes around calls.
+//! The points around calls where code is inserted.
 
 use crate::llvm::{Call, Instruction, Opcode};
 
-/// The instruction in front of which the work after a call goes; none if the call does not return, or control comes
-/// back elsewhere.
+/// The instruction in front of which code behind a call goes; none if the call does not return, or returns
+/// elsewhere.
 pub fn behind(call: Call<'_>) -> Option<Instruction<'_>> {
     let next = match call.opcode() {
         Opcode::Invoke => call.normal_destination()?.on_edge_from(call.block()).first_after_pads(),
@@ -13,7 +13,7 @@ pub fn behind(call: Call<'_>) -> Option<Instruction<'_>> {
     (next.opcode() != Opcode::Unreachable).then_some(next)
 }
 
-/// Returns whether control comes back from the call to where [`behind`] puts the work.
+/// Returns whether control comes back from the call to the point that [`behind`] finds.
 pub fn returns(call: Call<'_>) -> bool {
     let next = match call.opcode() {
         Opcode::Invoke => call.normal_destination().map(|block| block.first_after_pads()),
@@ -23,9 +23,9 @@ pub fn returns(call: Call<'_>) -> bool {
     next.is_some_and(|next| next.opcode() != Opcode::Unreachable)
 }
 
-/// Where the work in front of a call goes. If the call goes through a pointer that is loaded for nothing else, in front
-/// of the load: the machine's call can do that itself, but LLVM lets it only if nothing is stored in between.
-/// `restores`: where control arrives without a return, the state is put back.
+/// The instruction in front of which code before a call goes. If the call's pointer is loaded for this call
+/// only, it is the load: machines can load and call in one instruction, but LLVM does so only if nothing is
+/// stored in between. `restores`: the state is restored where control arrives without a return.
 pub fn in_front_of(call: Call<'_>, restores: bool) -> Instruction<'_> {
     let called = call.called().as_instruction();
     let is_own_load =
@@ -35,7 +35,7 @@ pub fn in_front_of(call: Call<'_>, restores: bool) -> Instruction<'_> {
     if std::iter::successors(load.next(), |at| at.next()).take_while(|&at| at != *call).any(calls) {
         return *call;
     }
-    // There the state is restored perhaps, in front of the load as well.
+    // The state may be restored here, which must come in front of the load as well.
     let arrives =
         |at: Instruction<'_>| matches!(at.opcode(), Opcode::Call | Opcode::Phi | Opcode::LandingPad);
     if restores && load.previous().is_none_or(arrives) { *call } else { load }

@@ -1,4 +1,4 @@
-//! A module that counts how often its functions and calls are executed, for [`pcce_model::Profile`].
+//! Counters of how often functions and calls are executed, for [`pcce_model::Profile`].
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::code::Code;
 use crate::llvm::{Address, Constant, Module};
 use pcce_model::{Function, Program, counted};
 
-/// A function and its calls that are counted, each with the name of whom it calls; none through a pointer.
+/// A function with its counted calls, each with the name of its callee; none for a call through a pointer.
 pub type Counted<'a> = (FunctionId, Vec<(usize, Option<&'a str>)>);
 
 /// Makes a module that is encoded by itself count, and write its counts to the file.
@@ -23,8 +23,8 @@ pub fn count<'m>(module: Module<'m>, program: &Program, code: &Code<'m>, file: &
     add(module, (program, code), (&module.identifier(), &functions), reached, file);
 }
 
-/// Makes a module count these functions. `name`: how the profile names it; `reached`: the names of functions that
-/// pointers may reach, and how many they are.
+/// Makes a module count these functions. `name` is the module's name in the profile. `reached` has the names
+/// of the functions that pointers may reach, and their number.
 pub fn add<'m>(
     module: Module<'m>,
     (program, code): (&Program, &Code<'m>),
@@ -97,7 +97,7 @@ fn constant<'m>(module: Module<'m>, name: &str, text: &[u8]) -> Address<'m> {
     variable.address()
 }
 
-/// The names of what a pointer may reach in the module, and how many they are.
+/// The names of the functions of the module that pointers may reach, and their number.
 fn names<'m>(module: Module<'m>, program: &Program, code: &Code<'m>) -> (Address<'m>, u64) {
     let ptr = module.ptr();
     let reached: Vec<(FunctionId, &Function)> =

@@ -11,8 +11,8 @@ use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
 use crate::code::Code;
 use crate::llvm::Module;
 
-/// Appends the fragment to the module, as assembly: LLVM gives a variable in a section of
-/// its own the flags of loaded data, whatever the section's name.
+/// Appends the fragment to the module as assembly. LLVM would give a variable in a section of its own the
+/// flags of loaded data, whatever the section's name.
 pub fn emit(module: Module<'_>, fragment: &[u8], sites_name: &str) {
     let mut asm = String::with_capacity(fragment.len() * 3 + 256);
     let _ = writeln!(asm, ".pushsection {SECTION},\"\",@progbits");
@@ -23,8 +23,8 @@ pub fn emit(module: Module<'_>, fragment: &[u8], sites_name: &str) {
     module.append_asm(&asm);
 }
 
-/// Appends the row of addresses of the module's functions (`pcce_dictionary::code`). `kept`: whether the function of
-/// this number has code in the object.
+/// Appends the addresses of the module's functions (`pcce_dictionary::code`). `kept` returns whether the
+/// function of a number has code in the object.
 pub fn emit_addresses<'m>(
     module: Module<'m>,
     functions: &Code<'m>,
@@ -45,21 +45,21 @@ pub fn emit_addresses<'m>(
     }
     asm.push_str(".popsection\n");
     module.append_asm(&asm);
-    // What the compiler does after the pass must not take them away.
+    // Later passes of the compiler must not remove them.
     module.keep_aliases(&aliases);
 }
 
-/// Returns whether assembly can have the name in quotes.
+/// Returns whether the name can stand in quotes in assembly.
 pub fn can_be_written(name: &str) -> bool {
     !name.contains(['"', '\\', '\n', '\0'])
 }
 
 /// The symbol of the path for crash reports (`runtime-lib/src/crash.rs`).
 pub const CRASH_REPORT: &str = "__pcce_crash_report";
-/// That of the path for verify mode's report (`runtime-lib/src/verify.rs`).
+/// The symbol of the path for verify mode's report (`runtime-lib/src/verify.rs`).
 pub const VERIFY_REPORT: &str = "__pcce_verify_report";
 
-/// Puts a path into the program, where the runtime finds it by the symbol.
+/// Puts a path into the program; the runtime finds it by the symbol.
 pub fn emit_path(module: Module<'_>, symbol: &str, path: &Path) {
     let mut asm = format!(".pushsection .rodata.{symbol},\"a\",@progbits\n.weak {symbol}\n");
     let _ = writeln!(asm, ".type {symbol},@object\n{symbol}:");
@@ -68,7 +68,7 @@ pub fn emit_path(module: Module<'_>, symbol: &str, path: &Path) {
     module.append_asm(&asm);
 }
 
-/// Says that the program has a hybrid encoding (`runtime-lib/src/offset.rs`).
+/// Marks the program as one with a hybrid encoding (`runtime-lib/src/offset.rs`).
 pub fn emit_hybrid(module: Module<'_>) {
     let name = abi::HYBRID_SYMBOL;
     module.append_asm(&format!(
@@ -77,7 +77,7 @@ pub fn emit_hybrid(module: Module<'_>) {
     ));
 }
 
-/// Appends bytes, as assembly.
+/// Appends bytes as assembly.
 pub fn bytes(asm: &mut String, bytes: &[u8]) {
     for line in bytes.chunks(4096) {
         asm.push_str(".ascii \"");
@@ -85,7 +85,7 @@ pub fn bytes(asm: &mut String, bytes: &[u8]) {
             match b {
                 b'"' | b'\\' => asm.extend(['\\', b.into()]),
                 0x20..0x7f => asm.push(b.into()),
-                // Always three digits: what follows may be a digit.
+                // Three digits, since the next character may be a digit.
                 _ => asm.extend([
                     '\\',
                     (b'0' + (b >> 6)).into(),

@@ -1,7 +1,8 @@
-//! The state that a function found at its entry, where it is needed again: control arrives there without a return.
+//! The state that a function found at its entry, for points where control arrives without a return.
 //!
-//! Between its calls a function's state is what it found. So where its invokes are cold, it need not be kept from the
-//! entry on: each of them writes it to the stack before, and functions that rarely throw pay nothing.
+//! Between its calls a function has the state that it found. So if its invokes are cold, the state need not
+//! be kept from the entry on: each invoke first writes it to the stack, and functions that rarely throw pay
+//! nothing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,33 +13,34 @@ use pcce_abi::layout;
 use pcce_model::Function;
 use pcce_model::plan::{Action, PlannedFunction};
 
-/// More than this many executions of invokes for one of their function, and keeping the state from the entry on is
-/// cheaper: two loads and two registers there, two loads and two stores here.
+/// From this many executions of invokes for one activation on, it is cheaper to keep the state from the entry
+/// on: two loads and two registers there, two loads and two stores here.
 const RARELY: f64 = 1.0;
 
-/// Where the state is.
+/// The place of the state.
 pub enum Found<'m> {
-    /// Nowhere: it is not needed.
+    /// None: the state is not needed.
     NotNeeded,
-    /// It was read at the entry.
+    /// Values that are read at the entry.
     Read(Word<'m>, Address<'m>),
-    /// In this frame: all that may throw is called by pushes.
+    /// The frame for pushes: all calls that may throw push.
     InFrame(Address<'m>),
-    /// In two words on the stack, in a frame's order, which are written in front of these calls, with what is done
-    /// there, and of these other instructions. (In the order of the thread's block LLVM copies both at once, and the
-    /// decoder does not follow that.)
+    /// Two words on the stack, in the order of a frame. They are written in front of these calls, together
+    /// with the calls' own actions, and of these other instructions. (If they were in the order of the
+    /// thread's block, LLVM would copy both at once, which the decoder does not follow.)
     Written(Address<'m>, HashSet<Instruction<'m>>, Vec<Instruction<'m>>),
 }
 
 impl<'m> Found<'m> {
-    /// It is read here.
+    /// Reads the state here.
     pub fn here(b: &Builder<'m>, symbols: &Symbols<'m>) -> Self {
         Self::Read(b.load_word(symbols.id), b.load_address(symbols.top))
     }
 
-    /// The frame of the function's pushes (`frame`), if that will do, or two words, and where they are to be written:
-    /// in front of the first call of each block that ends with an invoke, where nothing of that call has been done,
-    /// but not where another block has written them on all ways. None if they cannot be, or if that is often.
+    /// Chooses the frame of the function's pushes (`frame`) if possible, or two words, which are written in
+    /// front of the first call of each block that ends with an invoke, before any action of that call, unless
+    /// another block has written them on all paths. None if they cannot be written there, or would be written
+    /// too often.
     pub fn written_late(
         b: &Builder<'m>,
         function: &Function,
@@ -85,12 +87,12 @@ impl<'m> Found<'m> {
         (expected <= RARELY).then(|| Self::Written(b.alloca(16, "pcce.found"), calls, ends))
     }
 
-    /// Returns whether there are places at which it is needed.
+    /// Returns whether the state is needed anywhere.
     pub fn is_needed(&self) -> bool {
         !matches!(self, Self::NotNeeded)
     }
 
-    /// Writes it in front of a call where that has to be. `at`: where the work in front of the call begins.
+    /// Writes the state in front of a call if necessary. `at` is where the call's own code begins.
     pub fn write(&self, b: &Builder<'m>, symbols: &Symbols<'m>, call: Instruction<'m>, at: Instruction<'m>) {
         if let Self::Written(words, calls, _) = self
             && calls.contains(&call)
@@ -99,7 +101,7 @@ impl<'m> Found<'m> {
         }
     }
 
-    /// Writes it where no call has work in front of it.
+    /// Writes the state where no call has code in front of it.
     pub fn write_at_ends(&self, b: &Builder<'m>, symbols: &Symbols<'m>) {
         let Self::Written(words, _, ends) = self else { return };
         for &end in ends {
@@ -107,7 +109,7 @@ impl<'m> Found<'m> {
         }
     }
 
-    /// Reads it where it is needed.
+    /// Reads the state where it is needed.
     pub fn read(&self, b: &Builder<'m>) -> Option<(Word<'m>, Address<'m>)> {
         match *self {
             Self::NotNeeded => None,
@@ -125,7 +127,7 @@ fn may_throw(block: Block<'_>) -> bool {
     block.terminator().as_call().and_then(|call| call.unwind_destination()).is_some()
 }
 
-/// The blocks that are only reached through others that end with invokes, on all ways from the first one.
+/// The blocks that control reaches only through other blocks that end with invokes.
 fn known<'m>(blocks: &[Block<'m>]) -> HashSet<Block<'m>> {
     let mut known: HashSet<Block<'m>> = blocks.iter().skip(1).copied().collect();
     let mut waiting: Vec<Block<'m>> = blocks.first().copied().into_iter().collect();

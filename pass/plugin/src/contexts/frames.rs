@@ -1,23 +1,25 @@
-//! Frame offsets before there is code: what the hybrid encoding needs to know of the stack (pcce.txt, §6).
+//! Frame offsets before there is code: the knowledge about the stack that the hybrid encoding needs
+//! (pcce.txt, §6).
 //!
-//! How far the stack pointer is below a function's frame address when it calls is decided by code generation, which
-//! comes last. So a copy of the module is instrumented and its code is generated, only to look at it. What the encoding
-//! does with these offsets changes the code again, so it is done to the next copy, until one has the offsets on which
-//! its own encoding relies. A function whose offset goes on changing is not relied upon any more, so this ends.
+//! Code generation, which comes last, decides how far the stack pointer is below a function's frame address
+//! at calls. So a copy of the module is instrumented, and its code is generated to be measured. The encoding
+//! that uses these offsets changes the code again. So further copies are made, until one has the offsets that
+//! its own encoding relies on. The process ends, since a function whose offset keeps changing is no longer
+//! relied on.
 //!
-//! The linker may be told to make other code than that (`--lto-partitions`, `--lto-CGO0`). Whoever decodes compares the
-//! offsets with those of the program's machine code.
+//! Options may make the linker generate other code (`--lto-partitions`, `--lto-CGO0`). The decoder compares
+//! the offsets with the program's machine code.
 
 use pcce_model::hybrid::{Frames, MOST_ROUNDS};
 
 use crate::error::Error;
 use crate::llvm::{CodeGeneration, Run};
 
-/// Finds the frame offsets that the module will have when it is instrumented with them. `instrument` does that with a
-/// copy, and returns what the encoding relies on; none if nothing was changed.
+/// Finds the frame offsets that the module will have when it is instrumented with them. `instrument`
+/// instruments a copy, and returns the frames that its encoding relies on; none if nothing was changed.
 ///
 /// # Errors
-/// Those of instrumenting the module, and that code cannot be generated here.
+/// The module cannot be instrumented, or its code cannot be generated here.
 pub fn find(
     run: &Run,
     code: CodeGeneration,
@@ -40,7 +42,7 @@ pub fn find(
     Ok(frames)
 }
 
-/// Prints the frame offsets of the module's code, as tests ask for them.
+/// Prints the frame offsets of the module's code, for tests.
 ///
 /// # Errors
 /// Its code cannot be generated.

@@ -1,4 +1,4 @@
-//! Calling contexts: from the plan, which `pcce-model` makes, to the code.
+//! Calling contexts: carries out the plan that `pcce-model` makes.
 
 pub mod count;
 pub mod emit;

@@ -1,4 +1,5 @@
-//! From the plan to the code: the module's tables and symbols, and each of its functions ([`super::sequences`]).
+//! Carries out the plan: the module's tables and symbols, and the code of each function
+//! ([`super::sequences`]).
 
 use pcce_abi::{self as abi, layout, skeleton};
 use pcce_encoding::FunctionId;
@@ -14,7 +15,7 @@ use pcce_model::bound::Width;
 use pcce_model::plan::{Action, Plan, PlannedFunction};
 use pcce_model::thunks::Thunk;
 
-/// The module's own tables, and what it uses of the runtime.
+/// The module's own tables, and the symbols of the runtime that it uses.
 pub struct Symbols<'m> {
     /// Address of `tls.id`; the block's address too.
     pub id: Address<'m>,
@@ -26,7 +27,7 @@ pub struct Symbols<'m> {
     pub left: Address<'m>,
     /// The site array.
     pub sites: Address<'m>,
-    /// What calls add, where that is not known.
+    /// The values that calls add, if they are bound later.
     pub values: Option<Values>,
     /// Verify mode.
     pub verify: Option<verify::Symbols<'m>>,
@@ -48,8 +49,9 @@ pub fn rewrite<'m>(
     rewrite_functions(module, (program, &plan.functions), code, &symbols);
 }
 
-/// Rewrites a module by what is decided of it elsewhere, where its tables are, too. `id`: the module's; `sites`: how
-/// many it has; `widths`: of the values, if these are not known ([`Slice::widths`](pcce_model::slice::Slice)).
+/// Rewrites a module by decisions of the link step, which also makes its tables. `id` is the module's,
+/// `sites` the number of its sites. `widths` are those of the values, if values are bound later
+/// ([`Slice::widths`](pcce_model::slice::Slice)).
 pub fn rewrite_by_slice<'m>(
     module: Module<'m>,
     (program, planned): (&Program, &[PlannedFunction]),
@@ -79,7 +81,7 @@ pub fn rewrite_by_slice<'m>(
     symbols.values.iter().for_each(|values| values.emit(module));
 }
 
-/// Lets the runtime's functions take the place of others.
+/// Replaces functions by those of the runtime.
 fn replace(module: Module<'_>, options: &PassOptions) {
     let common = &options.common;
     let ends = abi::REPLACED_ENDS.iter().filter(|_| common.verify || common.profile_generate.is_some());
@@ -103,7 +105,7 @@ fn rewrite_functions<'m>(
     }
 }
 
-/// Refers to the runtime: objects of another version of the ABI do not link.
+/// Refers to the runtime, so that objects of another ABI version do not link.
 pub fn refer_to_runtime(module: Module<'_>) {
     let reference = module.add_internal("__pcce_abi", module.ptr(), true);
     reference.initialize(module.external_variable(abi::VERSION_SYMBOL, module.bytes(1)).into());
@@ -123,7 +125,7 @@ fn symbols<'m>(
     sites_name: &str,
     options: &PassOptions,
 ) -> Symbols<'m> {
-    // Text has a zero behind it.
+    // A string constant ends with a zero.
     let size = plan.symbols.sites.len().max(1) + usize::from(plan.site_bytes.is_some());
     let sites = module.add_internal(sites_name, module.bytes(size as u64), false);
     module.keep(sites);
@@ -145,8 +147,8 @@ fn symbols<'m>(
     symbols
 }
 
-/// What the function and its calls promise about memory is no longer true: they update the
-/// thread's block, and what they call may read it.
+/// Removes promises of the function and its calls about memory. They no longer hold: the calls update the
+/// thread's block, and their callees may read it.
 fn strip_memory_attributes(code: &Code<'_>, function: FunctionId, planned: &PlannedFunction) {
     const PROMISES: [&str; 2] = ["memory", "speculatable"];
     for attribute in PROMISES {

@@ -35,14 +35,15 @@
 //! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);
 //! ```
 //!
-//! A function that nothing can be put in front of pushes itself, if it has to.
+//! A function that cannot be diverted pushes itself, if necessary.
 //!
-//! Whoever interrupts the thread finds the id, or the frame that holds it, after each instruction: a frame is whole
-//! before it is on the chain, and on the chain from before the id is overwritten until it is back.
+//! A signal handler finds the id, or the frame that holds it, after each instruction. A frame is complete
+//! before it is on the chain, and it is on the chain from before the id is overwritten until the id is
+//! restored.
 //!
-//! The rule that every function returns with `id` and `top` as it found them makes both exact. Where control arrives
-//! without a return (a landing pad, the second return of `setjmp`, behind an `asm goto` that calls), the function
-//! stores the values it found at its entry.
+//! Both hold because every function returns with the `id` and `top` that it found. Where control arrives
+//! without a return (a landing pad, the second return of `setjmp`, the target of an `asm goto` that calls),
+//! the function stores the values that it found at its entry.
 
 use pcce_abi::functions::OPEN_THUNK;
 use pcce_abi::{self as abi, layout};
@@ -68,14 +69,14 @@ pub struct Rewriter<'a, 'm> {
     frame: Option<Address<'m>>,
     /// The frame for the push at the function's own entry.
     entry_frame: Option<Address<'m>>,
-    /// `id` and `top` as the function's code finds them.
+    /// `id` and `top` at the function's entry.
     found: Found<'m>,
     /// Verify mode: the record on the shadow stack.
     shadow: Option<Address<'m>>,
 }
 
 impl<'a, 'm> Rewriter<'a, 'm> {
-    /// Of a function and what is planned for it.
+    /// Takes a function and its plan.
     pub fn new(
         b: &'a Builder<'m>,
         symbols: &'a Symbols<'m>,
@@ -88,7 +89,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         Self { b, symbols, function, planned, code, id, frame, entry_frame, found, shadow }
     }
 
-    /// Rewrites it.
+    /// Rewrites the function.
     pub fn run(mut self) {
         self.prologue();
         // No terminator has updates in front of it yet.
@@ -103,7 +104,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 self.restore(at);
             }
             for &call in &self.code.returns_twice {
-                // What is stored there again must not have lost its place on the stack.
+                // The slots of the values that are restored must not be reused.
                 call.add_attribute("returns_twice");
                 if let Some(at) = places::behind(call) {
                     self.restore(at);
@@ -123,7 +124,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    /// Makes a function that pushes, for who enters this one by an open call of another module's. Returns its call.
+    /// Makes a function that pushes and calls this one, for open calls from other modules. Returns that call.
     fn open_thunk(&self) -> Call<'m> {
         let function = self.code.value;
         let call = function.thunk(&format!("{}{OPEN_THUNK}", self.function.name));
@@ -153,7 +154,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             let b = self.b.prologue(self.code.value.entry().first());
             let base = b.module.external_variable(abi::MAIN_BASE_SYMBOL, b.module.ptr());
             b.store(self.canonical_frame_address(), base);
-            // What runs before and after begins elsewhere.
+            // Code before and after `main` begins elsewhere on the stack.
             for &exit in &self.code.exits {
                 b.before(exit, exit);
                 b.store(b.module.null(), base);
@@ -164,7 +165,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
         let b = self.b.prologue(self.code.value.entry().first());
         self.code.value.decide_on_stack_protector();
-        // Outer frames have higher addresses, also of two in one activation.
+        // Outer frames have higher addresses, even within one activation.
         let both = pushes && entry_site.is_some();
         let runs_task = self.planned.calls.iter().any(|call| call.runs_task);
         let own = layout::FRAME_SIZE + if runs_task { size_of::<u64>() as u64 } else { 0 };
@@ -182,13 +183,14 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             if comes_back {
                 self.found = Found::Read(b.module.const_i64(0), frame);
             }
-            // Whoever called may have published the call.
+            // The caller may have published the call.
             self.publish(None);
         } else if comes_back {
             self.found = Found::written_late(b, self.function, self.planned, self.code, self.frame)
                 .unwrap_or_else(|| Found::here(b, self.symbols));
             if !matches!(self.found, Found::Read(..)) {
-                // Who is interrupted in moved code of a landing pad is not known to be behind the call.
+                // In outlined code of a landing pad, an interrupted thread would not be known to be behind
+                // the call.
                 self.code.value.keep_in_one_piece();
             }
         }
@@ -210,8 +212,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         self.b.module.const_offset(self.symbols.sites, site.into())
     }
 
-    /// Writes the words of a frame that all pushes of this activation have in common: they hold the state that it found
-    /// at its entry.
+    /// Writes the words of a frame that all pushes of the activation share: the state that it found at its
+    /// entry.
     fn begin(&self, frame: Address<'m>) {
         let b = self.b;
         let (top, id) = (b.load_address(self.symbols.top), b.load_word(self.symbols.id));
@@ -244,7 +246,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         b.store(prev, self.symbols.top);
     }
 
-    /// Tells the runtime the site of the call that comes next, or that it is over. Nothing where calls are not
+    /// Publishes the site of the next call, or that the call is over. Does nothing if calls are not
     /// published.
     fn publish(&self, site: Option<u32>) {
         if let Some(call) = self.symbols.call {
@@ -252,7 +254,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    /// The id is the function's own and `old`; from now on it is that and `new`.
+    /// Changes the id from the function's own id plus `old` to the function's own id plus `new`.
     fn add(&self, old: u64, new: u64) {
         if old == new {
             return;
@@ -267,7 +269,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    /// Begins the frame where that is best, outside of pushes.
+    /// Begins the frame at its planned places outside of pushes.
     fn begin_early(&self) {
         let (Some(frame), Some(begins)) = (self.frame, &self.planned.frame) else { return };
         let blocks = self.code.value.blocks();
@@ -351,12 +353,12 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             Action::Add(_) | Action::None | Action::Replace(_) => {}
         }
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
-            // Code that is not instrumented may have caught an exception that passed through activations of ours.
+            // Code that is not instrumented may have caught an exception that passed through our activations.
             self.b.store(shadow, verify.shadow);
         }
     }
 
-    /// Calls the runtime's function instead, which is told the site.
+    /// Replaces the call by one of the runtime's function, which gets the site.
     fn replace(&self, call: Call<'m>, site: u32, runtime: RuntimeCall) {
         let module = self.b.module;
         let call = module.without_unwinding(call);
@@ -404,11 +406,11 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         module.replace(call, result);
     }
 
-    /// Control came here without a return: the state is what the function found.
+    /// Restores the state that the function found, where control arrives without a return.
     fn restore(&self, at: Instruction<'m>) {
         self.b.before(at, at);
         let Some((id, top)) = self.found.read(self.b) else { return };
-        // The id comes last: from then on the state is the function's own.
+        // The id comes last: from then on the state is that of the function.
         self.b.store(top, self.symbols.top);
         self.b.signal_fence();
         self.b.store(id, self.symbols.id);

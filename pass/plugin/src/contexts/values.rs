@@ -1,5 +1,6 @@
-//! What calls add, in a module whose values are written into its object when that is made ([`pcce_model::bound`]): the
-//! code refers to places in a section of the object, and a relocation says where each value is to stand.
+//! Values that calls add, in a module whose values are written into its object after code generation
+//! ([`pcce_model::bound`]). The code refers to entries of a section of the object, and relocations say where
+//! values belong.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,12 +10,12 @@ use pcce_model::bound::Width;
 
 use crate::llvm::{Address, Builder, Module, byte_directive};
 
-/// Where the section begins, for the module's assembly.
+/// The beginning of the section, for the module's assembly.
 const START: &str = ".Lpcce_values";
 /// Length of an entry of the section.
 const ENTRY: usize = 8;
 
-/// The values of a module, which are not known.
+/// The values of a module, known by their widths only.
 pub struct Values {
     widths: Vec<Width>,
     entries: RefCell<Entries>,
@@ -27,12 +28,12 @@ struct Entries {
 }
 
 impl Values {
-    /// So wide.
+    /// Takes the widths of the values.
     pub fn new(widths: Vec<Width>) -> Self {
         Self { widths, entries: RefCell::default() }
     }
 
-    /// Adds what the place `new` has more than the place `old` to a word.
+    /// Adds the difference between the values at the places `new` and `old` to a word.
     pub fn add(&self, b: &Builder<'_>, (old, new): (u64, u64), word: Address<'_>) {
         let width = |place: u64| self.widths.get(place as usize).copied().unwrap_or(Width::Long);
         let width = match (old, new) {

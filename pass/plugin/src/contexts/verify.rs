@@ -1,5 +1,5 @@
-//! The module's tables for verify mode: for each function a record with its in-edges, by which the runtime decodes
-//! contexts while the program runs.
+//! The module's tables for verify mode: for each function, a record with its in-edges. The runtime decodes
+//! contexts with them while the program runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,23 +11,23 @@ use pcce_model::plan::{Action, Plan};
 
 use crate::llvm::{Address, Callee, Constant, Module, Variable};
 
-/// What verify mode uses of the runtime, and its tables of the module.
+/// The module's tables for verify mode, and the functions of the runtime that it calls.
 pub struct Symbols<'m> {
     /// One `abi::FunctionRecord` for each function.
     pub records: Address<'m>,
-    /// At each entry.
+    /// Called at each entry.
     pub enter: Callee<'m>,
-    /// Before each return.
+    /// Called before each return.
     pub exit: Callee<'m>,
-    /// Before a call that stays a tail call.
+    /// Called before a call that stays a tail call.
     pub leave: Callee<'m>,
-    /// Where control comes back without a return.
+    /// Called where control arrives without a return.
     pub resume: Callee<'m>,
     /// Address of `tls.shadow`.
     pub shadow: Address<'m>,
 }
 
-/// Makes the tables. `sites`: the module's site array; `tls`: the thread's block.
+/// Makes the tables. `sites` is the module's site array, `tls` the thread's block.
 pub fn symbols<'m>(
     module: Module<'m>,
     program: &Program,
@@ -39,7 +39,7 @@ pub fn symbols<'m>(
 }
 
 impl<'m> Symbols<'m> {
-    /// With the tables' records; `tls`: the thread's block.
+    /// Takes the records of the tables, and the thread's block.
     pub fn new(module: Module<'m>, records: Address<'m>, tls: Address<'m>) -> Self {
         let ptr = module.ptr();
         Self {
@@ -100,7 +100,8 @@ fn make_tables<'m>(module: Module<'m>, contents: &tables::Program, sites: Addres
     records.address()
 }
 
-/// What the plan says of the module's functions. The open node comes last; sites are numbered as in the site array.
+/// The plan of the module's functions in the form of the tables. The open node comes last. Sites are numbered
+/// as in the site array.
 fn contents(program: &Program, plan: &Plan) -> tables::Program {
     let open = plan.encoding.open_num_cc.map(|_| plan.functions.len());
     let function = |(i, function): (usize, &pcce_model::Function)| {

@@ -4,10 +4,10 @@ use pcce_model::slice::Assembly;
 
 use crate::llvm::Module;
 
-/// Directives that make names of other words, or text of files.
+/// Directives that make names of other words, or include text of files.
 const MAKING_NAMES: [&str; 4] = [".macro", ".irp", ".altmacro", ".include"];
 
-/// What the assembly of the module, and in its functions, may name. Words too many do no harm.
+/// The names that assembly of the module, and in its functions, may use. Too many names do no harm.
 pub fn names(module: Module<'_>) -> Assembly {
     let mut assembly = Assembly::default();
     add_names(&module.asm(), &mut assembly);
@@ -23,7 +23,7 @@ pub fn names(module: Module<'_>) -> Assembly {
 
 fn add_names(text: &str, assembly: &mut Assembly) {
     assembly.opaque |= MAKING_NAMES.iter().any(|directive| text.contains(directive));
-    // A name in quotes holds what it likes.
+    // A quoted name may contain any character.
     assembly.names.extend(text.split('"').skip(1).step_by(2).map(str::to_owned));
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$');
     let words = text.split(|c| !is_name(c)).flat_map(|word| [word, word.trim_start_matches('$')]);

@@ -1,4 +1,4 @@
-//! Which functions are instrumented.
+//! The choice of the functions that are instrumented.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,19 +6,19 @@ use pcce_dictionary::{SkipReason, Skipped};
 
 use crate::llvm::{Function, Module, TailCall};
 
-/// Decides for the functions of a module.
+/// Decides which functions of a module are instrumented.
 pub struct Eligibility<'m> {
     resolvers: HashSet<Function<'m>>,
     open: bool,
 }
 
 impl<'m> Eligibility<'m> {
-    /// Of the module. `open`: its graph has an open node.
+    /// Decides for a module. `open`: its graph has an open node.
     pub fn new(module: Module<'m>, open: bool) -> Self {
         Self { resolvers: module.ifunc_resolvers().into_iter().collect(), open }
     }
 
-    /// Why the function, which has a body, is not instrumented; none if it is.
+    /// The reason why a function with a body is not instrumented; none if it is.
     pub fn skipped(&self, function: Function<'m>) -> Option<SkipReason> {
         let name = function.name();
         if !self.open && !function.can_be_diverted() && makes_tail_calls(function) {
@@ -38,7 +38,7 @@ impl<'m> Eligibility<'m> {
         }
     }
 
-    /// How many functions of the module with a body are not instrumented, and why.
+    /// The number of functions with a body that are not instrumented, by reason.
     pub fn counts(&self, module: Module<'m>) -> Vec<Skipped> {
         let mut counts: BTreeMap<SkipReason, u32> = BTreeMap::new();
         for function in module.functions().into_iter().filter(|f| f.has_body()) {
@@ -49,7 +49,7 @@ impl<'m> Eligibility<'m> {
         counts.into_iter().map(|(reason, functions)| Skipped { reason, functions }).collect()
     }
 
-    /// The functions of the module that are instrumented, in its order.
+    /// The instrumented functions of the module, in its order.
     pub fn instrumented(&self, module: Module<'m>) -> impl Iterator<Item = Function<'m>> {
         module.functions().into_iter().filter(|f| f.has_body() && self.skipped(*f).is_none())
     }

@@ -7,20 +7,22 @@ use super::inserted::{self, Inserted};
 use crate::llvm::{Function, Module};
 use pcce_model::{NoCallback, called_within, makes_streams, sets_handlers};
 
-/// By what names, and through what pointers, others enter functions of the module.
+/// How code outside the module's calls enters its functions: by names, and through pointers.
 pub struct Entered {
     inserted: Inserted,
-    /// True if functions of this module whose address is taken may be called without a push: such an executable calls
-    /// the streams that this module makes, or calls that LLVM inserts reach handlers that it sets.
+    /// True if functions of this module whose address is taken may be called without a push: in a shared
+    /// library or a separate module, streams that it makes call them, or calls that LLVM inserts reach
+    /// handlers that it sets.
     by_pointer: bool,
-    /// The same of those that take and return nothing: the module sets handlers of C++.
+    /// True if such functions that take and return nothing may be called without a push: the module sets
+    /// handlers of C++.
     as_handlers: bool,
     makes_streams: bool,
     sets_handlers: bool,
 }
 
 impl Entered {
-    /// Of the module as the compiler gave it. `open`: it is an executable built as a whole.
+    /// Looks at the module as the compiler gave it. `open`: it is an executable built as a whole.
     pub fn new(module: Module<'_>, open: bool) -> Self {
         let functions = module.functions();
         let makes_streams = functions.iter().any(|function| makes_streams(&function.name()));
@@ -45,10 +47,10 @@ impl Entered {
     }
 }
 
-/// The functions of the module that callers may enter without having pushed: those that other code reaches under a name
-/// of the lists, or within functions of the lists, personality functions, which the unwinder calls from wherever it was
-/// called last (a function that resumes unwinding does not push), and handlers that the machine calls wherever it
-/// interrupts. And whatever such callers may call through pointers.
+/// The functions of the module that callers may enter without a push: functions that other code reaches under
+/// a name of the lists, or within functions of the lists; personality functions, which the unwinder calls
+/// from wherever it was called last (a function that resumes unwinding does not push); handlers that the
+/// hardware calls at interrupts; and all functions that such callers may call through pointers.
 pub fn entered_unpushed<'m>(
     module: Module<'m>,
     no_callback: &NoCallback,
@@ -62,7 +64,7 @@ pub fn entered_unpushed<'m>(
     found
 }
 
-/// The same without those that only handlers of C++ may be.
+/// The functions of [`entered_unpushed`], without those that only handlers of C++ may be.
 pub fn entered_but_as_handlers<'m>(
     module: Module<'m>,
     no_callback: &NoCallback,
@@ -73,15 +75,15 @@ pub fn entered_but_as_handlers<'m>(
     entered_as(module, entered, reached)
 }
 
-/// Those of these functions that are entered where no call of the program tells of it, if the module is the whole
-/// program: not those that only the program itself calls by such a name.
+/// The functions of [`entered_unpushed`] that are entered without any visible call, if the module is the
+/// whole program: without functions that only the program itself calls by such a name.
 pub fn entered_unseen<'m>(module: Module<'m>, entered: &Entered) -> HashSet<Function<'m>> {
     let called_within = called_within();
     entered_as(module, entered, |name, local| called_within.contains(name) && !local)
 }
 
-/// Returns whether a function of these names is entered by functions of libraries only, within calls that are known
-/// to call nothing else back; not by calls that LLVM inserts.
+/// Returns whether a function of these names is entered by library functions only, within calls that are
+/// known to call nothing else back, and not by calls that LLVM inserts.
 pub fn are_called_within<'n>(names: impl Iterator<Item = &'n str>, entered: &Entered) -> bool {
     let called_within = called_within();
     let mut any = false;
@@ -109,14 +111,14 @@ fn entered_as<'m>(
     found
 }
 
-/// The functions that pointers may lead to, and that keep their frames.
+/// The functions that pointers may reach, and that keep their frames.
 fn pointed_to<'m>(module: Module<'m>) -> impl Iterator<Item = Function<'m>> {
     let functions = module.functions().into_iter().filter(|f| f.has_body() && f.has_address_taken());
     functions.filter(|function| !makes_tail_calls(*function))
 }
 
-/// The functions of the module that other code reaches under a name of the lists: so named, by an
-/// alias, or through the linker's `--wrap`. Calls that LLVM inserts reach local ones, too.
+/// The functions of the module that other code reaches under a name of the lists: their own name, an alias,
+/// or a name that the linker's `--wrap` makes. Calls that LLVM inserts reach local functions as well.
 fn listed<'m>(
     module: Module<'m>,
     entered: &Entered,

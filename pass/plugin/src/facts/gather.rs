@@ -15,41 +15,41 @@ use pcce_model::{
     Unannounced,
 };
 
-/// Functions of the C library that return twice. The front end says so of them, but not with `-fno-builtin` (clang's
-/// Builtins.td).
+/// Functions of the C library that return twice. The front end marks them, but not with `-fno-builtin`
+/// (clang's Builtins.td).
 const RETURNS_TWICE: [&str; 7] =
     ["setjmp", "_setjmp", "sigsetjmp", "__sigsetjmp", "savectx", "vfork", "getcontext"];
 
-/// Functions of the runtime that read or write the state as the calling function has it: nothing is done around their
-/// calls.
+/// Functions of the runtime that read or write the calling function's state. Nothing is done around calls of
+/// them.
 const TRANSPARENT: [&str; 4] =
     ["pcce_fiber_save", "pcce_fiber_restore", "pcce_thread_token", "pcce_install_crash_handler"];
 
-/// What is known of the module besides its code.
+/// Knowledge about the module besides its code.
 pub struct Knowledge<'a, 'm> {
     /// Functions that do not call back.
     pub no_callback: &'a NoCallback,
-    /// Who says which definition of a name runs.
+    /// Says what decides which definition of a name runs.
     pub binding: Binding,
     /// The call graph will have an open node.
     pub open: bool,
-    /// The code is an executable's for sure, and that is encoded as a whole.
+    /// The code is certainly an executable's that is encoded as a whole.
     pub in_executable: bool,
-    /// Functions that callers may enter without having pushed.
+    /// Functions that callers may enter without a push.
     pub unpushed: &'a HashSet<llvm::Function<'m>>,
 }
 
-/// What was read.
+/// The facts of a module.
 pub struct Gathered<'m> {
-    /// The functions that are instrumented.
+    /// The instrumented functions.
     pub functions: Vec<Function>,
-    /// The types of functions, as LLVM writes them, by their numbers.
+    /// The types of functions, as LLVM prints them, by their numbers.
     pub types: Vec<String>,
-    /// The functions that other modules know, too, and how they are used here.
+    /// The functions that other modules know as well, and their uses here.
     pub named: Vec<Named<'m>>,
 }
 
-/// Numbers the functions that are instrumented, and reads their calls.
+/// Numbers the instrumented functions, and reads their calls.
 pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathered<'m>, Code<'m>) {
     let values: Vec<llvm::Function<'m>> =
         Eligibility::new(module, knowledge.in_executable).instrumented(module).collect();
@@ -95,7 +95,7 @@ struct Reader<'a, 'm> {
     knowledge: &'a Knowledge<'a, 'm>,
     machine: &'static dyn Machine,
     index: HashMap<llvm::Function<'m>, FunctionId>,
-    /// Intrinsics for `__builtin_setjmp` and its like, and whether it is that one.
+    /// The intrinsics of `__builtin_setjmp` and its like; true for the one that returns twice.
     builtin_jumps: HashMap<llvm::Function<'m>, bool>,
     types: HashMap<Signature<'m>, TypeId>,
     uses: Uses<'m>,
@@ -135,7 +135,7 @@ impl<'m> Reader<'_, 'm> {
         (function, code)
     }
 
-    /// What is known of a function without a look at its body.
+    /// The facts about a function that need no look at its body.
     fn facts(&mut self, value: llvm::Function<'m>) -> Function {
         let external = !value.linkage().local;
         let places = |value: llvm::Function<'_>| {
@@ -183,7 +183,7 @@ impl<'m> Reader<'_, 'm> {
             Target::Function { value, exact } => {
                 let known = self.index.get(&value);
                 to.extend(known.map(|&callee| TailCallee::Known(callee)));
-                // What runs may be another module's.
+                // Another module's function may run.
                 let name = || name_of(call.called(), value);
                 to.extend((known.is_none() || !exact).then(|| TailCallee::Away { name: name(), ty }));
             }
@@ -193,7 +193,8 @@ impl<'m> Reader<'_, 'm> {
         }
     }
 
-    /// What the call is; none if it is none that the pass knows. What it says of the function is noted there.
+    /// The kind of the call; none if the pass ignores it. Facts that the call shows about its function are
+    /// stored there.
     fn kind(
         &mut self,
         call: llvm::Call<'m>,
@@ -213,7 +214,7 @@ impl<'m> Reader<'_, 'm> {
             Target::Intrinsic(value) => {
                 if let Some(&returns_twice) = self.builtin_jumps.get(&value) {
                     function.jumps_about = true;
-                    // The intrinsic does not say so.
+                    // The intrinsic lacks the attribute.
                     code.returns_twice.extend(returns_twice.then_some(call));
                 }
                 None
@@ -237,7 +238,7 @@ impl<'m> Reader<'_, 'm> {
         }
     }
 
-    /// What a call is of the function that it names.
+    /// The kind of a call of a named function.
     fn direct(
         &mut self,
         call: llvm::Call<'m>,
@@ -249,8 +250,8 @@ impl<'m> Reader<'_, 'm> {
         match (self.index.get(&callee), RuntimeCall::of(&name, call.argument_count())) {
             (_, Some(runtime)) if declaration => CallKind::Runtime(runtime),
             (Some(&number), _) if exact => CallKind::Direct(number),
-            // Not LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`: it
-            // promises nothing about a callee that another module defines and instruments.
+            // LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`, is not used: it promises
+            // nothing about a callee that another module defines and instruments.
             _ if declaration && no_callback.contains(&name) => match no_callback.is_published(&name) {
                 true => CallKind::Published(name),
                 false => CallKind::Silent(name),

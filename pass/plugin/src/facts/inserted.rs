@@ -1,15 +1,16 @@
-//! Calls that LLVM inserts behind this pass: functions of the program that they reach are entered without a push.
+//! Calls that LLVM inserts behind this pass. Functions of the program that they reach are entered without a
+//! push.
 //!
-//! Where it can, the pass inserts such calls itself before it looks at the module ([`crate::prepare`]). What is left
-//! is known by the names of the functions only.
+//! The pass inserts such calls itself where it can, before it reads the module ([`crate::prepare`]). The
+//! callees of the other calls are known by name only.
 
 use std::collections::HashSet;
 
 use crate::llvm::Module;
 use pcce_model::names;
 
-/// With these a program names functions that such calls, or what they call, come to: XRay's handlers, and the callbacks
-/// of the sanitizers' runtimes.
+/// Functions that register functions of the program with callees of such calls: XRay's handlers, and the
+/// callbacks of the sanitizers' runtimes.
 const HANDLER_SETTERS: [&str; 12] = [
     "__xray_set_handler",
     "__xray_set_handler_arg1",
@@ -28,12 +29,12 @@ const HANDLER_SETTERS: [&str; 12] = [
 /// The functions that inserted calls reach by name.
 pub struct Inserted {
     names: HashSet<String>,
-    /// What further names begin with.
+    /// Prefixes of further names.
     prefixes: Vec<&'static str>,
 }
 
 impl Inserted {
-    /// Those of LLVM for the module's target, and the shipped list (`data/inserted.txt`).
+    /// Takes LLVM's names for the module's target, and the shipped list (`data/inserted.txt`).
     pub fn load(module: Module<'_>) -> Self {
         let mut known = Self { names: module.runtime_library_calls(), prefixes: Vec::new() };
         for name in names(include_str!("../../data/inserted.txt")) {
@@ -45,13 +46,13 @@ impl Inserted {
         known
     }
 
-    /// Returns whether an inserted call may be one of a function of this name.
+    /// Returns whether an inserted call may be a call of a function of this name.
     pub fn may_call(&self, name: &str) -> bool {
         self.names.contains(name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
     }
 }
 
-/// Returns whether the module may hand addresses of functions to what inserted calls come to.
+/// Returns whether the module may register functions of the program with callees of inserted calls.
 pub fn sets_handlers(module: Module<'_>) -> bool {
     module.functions().iter().any(|function| HANDLER_SETTERS.contains(&&*function.name()))
 }

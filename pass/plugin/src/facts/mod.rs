@@ -1,7 +1,8 @@
-//! What the module's code says: read only, after everything that prepares it ([`crate::prepare`]).
+//! The facts of the module. They are read after everything that prepares it ([`crate::prepare`]); nothing is
+//! changed.
 //!
-//! [`gather`] reads the code and numbers functions, calls and types. From then on LLVM is out of sight: `pcce-model`
-//! makes the call graph of what was gathered.
+//! [`gather`] reads the code, and numbers functions, calls and types. The rest needs no LLVM: `pcce-model`
+//! makes the call graph of the facts.
 
 mod assembly;
 pub mod eligible;

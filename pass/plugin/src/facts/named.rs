@@ -1,4 +1,5 @@
-//! How a module uses the functions that other modules know, too: the step at the link must see who reaches one.
+//! The uses in a module of functions that other modules know as well. The link step must find all uses of
+//! such a function.
 
 use std::collections::HashMap;
 
@@ -7,27 +8,30 @@ use pcce_model::CallKind;
 
 use crate::llvm::{Alias, Call, Function, Module, Operand};
 
-/// A function or alias that is not local, with its uses but for calls whose effect the module knows by itself.
+/// A function or alias that is not local, with its uses except calls whose callee the module itself
+/// determines.
 pub struct Named<'m> {
-    /// It.
+    /// The function or alias, as an operand.
     pub value: Operand<'m>,
-    /// The number of the function, if it is instrumented here.
+    /// The function's number, if it is instrumented here.
     pub number: Option<FunctionId>,
-    /// How many uses there are but calls by instrumented functions: data, arguments, code that is not instrumented.
+    /// The number of uses other than calls by instrumented functions: data, arguments, code that is not
+    /// instrumented.
     others: usize,
 }
 
 impl Named<'_> {
-    /// Returns whether anything may reach it by this name but calls, whose callee the linked skeleton shows.
+    /// Returns whether anything but calls reaches the function by this name. (The linked skeleton shows the
+    /// callees of calls.)
     pub fn is_reached(&self) -> bool {
         self.others > 0
     }
 }
 
-/// What calls in instrumented functions use.
+/// The uses by calls in instrumented functions.
 #[derive(Default)]
 pub struct Uses<'m> {
-    /// Calls of functions of the module whose definitions are those that run, and of functions that do not call back.
+    /// Calls of functions of the module whose definitions here run, and of functions that do not call back.
     known: HashMap<Operand<'m>, usize>,
     /// Calls that leave the instrumented part of the module.
     leaving: HashMap<Operand<'m>, usize>,
@@ -45,15 +49,15 @@ impl<'m> Uses<'m> {
         }
     }
 
-    /// How many uses there are that are not counted as known.
+    /// The number of uses that are not counted.
     pub fn others(&self, value: Operand<'m>) -> usize {
         value.use_count().saturating_sub(self.known.get(&value).copied().unwrap_or(0))
     }
 
-    /// What is not local, as far as it has uses that are not known.
+    /// The functions and aliases that are not local and have uses that are not counted.
     pub fn named(&self, module: Module<'m>, index: &HashMap<Function<'m>, FunctionId>) -> Vec<Named<'m>> {
         let aliases: Vec<Alias<'m>> = module.aliases().into_iter().filter(|a| !a.linkage().local).collect();
-        // Who reaches an alias names it.
+        // Code that reaches an alias names the alias.
         let mut own_aliases: HashMap<Operand<'m>, usize> = HashMap::new();
         for alias in &aliases {
             *own_aliases.entry(alias.aliasee()).or_default() += 1;

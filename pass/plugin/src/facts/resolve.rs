@@ -1,33 +1,34 @@
-//! What a call calls.
+//! The callees of calls.
 
 use crate::llvm::{Function, LinkageFacts, Operand};
 
-/// What is called.
+/// The callee of a call.
 pub enum Target<'m> {
     /// Inline assembly, with its text.
     Asm(String),
     /// One of LLVM's intrinsics.
     Intrinsic(Function<'m>),
-    /// Whatever a pointer leads to.
+    /// Any function that a pointer may lead to.
     Pointer,
     Function {
-        /// It.
+        /// The function.
         value: Function<'m>,
         /// True if its definition in this module is the one that runs.
         exact: bool,
     },
 }
 
-/// Who says which definition of a name runs.
+/// The authority that decides which definition of a name runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
-    /// The module: it is the whole program after link-time resolution, so that a definition in a comdat group is the
-    /// one that was kept.
+    /// The module. It is the whole program after link-time resolution, so a definition in a comdat group is
+    /// the one that was kept.
     Program,
     /// The definition's linkage.
     Linkage,
-    /// The linker, which binds the skeleton's calls as it will bind those of the code: options and tools may give a
-    /// name that the module defines another function (`-z muldefs`, `--defsym`, `objcopy --weaken`).
+    /// The linker. It binds the skeleton's calls as it will bind those of the code. Options and tools may
+    /// bind a name that the module defines to another function (`-z muldefs`, `--defsym`, `objcopy
+    /// --weaken`).
     Linker,
 }
 
@@ -47,7 +48,7 @@ fn runs(linkage: LinkageFacts, binding: Binding) -> bool {
             })
 }
 
-/// What a called operand is.
+/// The callee of an operand.
 pub fn resolve(called: Operand<'_>, binding: Binding) -> Target<'_> {
     if let Some(text) = called.asm_text() {
         return Target::Asm(text);
@@ -57,7 +58,7 @@ pub fn resolve(called: Operand<'_>, binding: Binding) -> Target<'_> {
     while let Some(alias) = value.as_alias() {
         let linkage = alias.linkage();
         all_exact &= runs(linkage, binding);
-        // A local name stands for the body in this object, whatever runs by the function's own name.
+        // A local name means the body in this object, whatever function runs by the body's other name.
         own |= all_exact && linkage.local;
         value = alias.aliasee();
     }
@@ -68,7 +69,7 @@ pub fn resolve(called: Operand<'_>, binding: Binding) -> Target<'_> {
     }
 }
 
-/// The name by which a function is called that another one may replace: that of the alias, where it is one.
+/// The name by which a call names a function that may be replaced: the alias's name, if it goes through one.
 pub fn name_of(called: Operand<'_>, function: Function<'_>) -> String {
     called.as_alias().map_or_else(|| function.name(), |alias| alias.name())
 }

@@ -1,4 +1,4 @@
-//! What a run reads of the module: its functions and calls, and the program that they make.
+//! Reading a module: its functions and calls, and the program that they make.
 
 use std::collections::HashSet;
 
@@ -13,27 +13,27 @@ use crate::facts::{self, Binding, Gathered, Named};
 use crate::llvm::{self, Module};
 use crate::prepare::{self, targets};
 
-/// What was read of a module, and its encoding.
+/// The facts of a module, and its encoding.
 pub struct Read<'m> {
     /// The functions.
     pub program: Program,
     /// The types of functions, by their numbers.
     pub types: Vec<String>,
-    /// The functions that other modules know, too.
+    /// The functions that other modules know as well.
     pub named: Vec<Named<'m>>,
     /// Where the functions' parts are.
     pub code: Code<'m>,
-    /// How the module is encoded by itself.
+    /// The encoding of the module by itself.
     pub encoding: Encoding,
 }
 
-/// What reading a module gives: its program, where that is in the code, the types of functions, and the functions that
-/// other modules know.
+/// The parts of [`Read`] without the encoding: the program, its code, the types of functions, and the
+/// functions that other modules know.
 type Gather<'m> = (Program, Code<'m>, Vec<String>, Vec<Named<'m>>);
 
 impl Job<'_> {
-    /// Reads the module, and encodes its call graph; again, if pointers were compared. None if there is no function to
-    /// instrument.
+    /// Reads the module, and encodes its call graph. If pointers were compared, it is read again. None if
+    /// there is no function to instrument.
     pub fn read<'m>(
         &self,
         module: Module<'m>,
@@ -64,10 +64,10 @@ impl Job<'_> {
         Ok(Read { program, types, named, code, encoding })
     }
 
-    /// Reads the module, which is encoded elsewhere. None if there is no function to instrument.
+    /// Reads a module that is encoded elsewhere. None if there is no function to instrument.
     ///
     /// # Errors
-    /// What the model has against it.
+    /// The model rejects the program.
     pub fn gather_alone<'m>(&self, module: Module<'m>) -> Result<Option<(Program, Code<'m>)>, Error> {
         let (program, code, ..) = self.gather_program(module, None)?;
         Ok((!program.functions.is_empty()).then_some((program, code)))
@@ -75,12 +75,12 @@ impl Job<'_> {
 
     fn gather_program<'m>(&self, module: Module<'m>, profile: Option<&Profile>) -> Result<Gather<'m>, Error> {
         if self.options.common.trace.is_some() {
-            // What is read has the blocks by their numbers, and the trace must need no further ones: pointers that were
-            // compared have made invokes that go on at one place.
+            // The facts have blocks by number, and the trace must not need further blocks. Comparisons of
+            // pointers have made invokes that return to one block.
             prepare::part_returns(module);
         }
         let (Gathered { mut functions, types, named }, code) = self.gather_functions(module);
-        // Without calls, what comes next is known but for where it is entered, and for the ways of branches.
+        // In a function without calls, only its entry and its branches need events.
         let branches = self.options.common.trace == Some(Granularity::Blocks);
         for function in functions.iter_mut().filter(|_| self.options.common.trace.is_some()) {
             let may_be_entered = function.external || function.otherwise_used || function.address_taken;
@@ -94,11 +94,12 @@ impl Job<'_> {
         Ok((program, code, types, named))
     }
 
-    /// Who says which definition of a name runs.
+    /// Says what decides which definition of a name runs.
     pub(super) fn binding(&self) -> Binding {
         match () {
             () if self.whole_program => Binding::Program,
-            // A traced function is entered behind its entry by calls whose callee is known, whatever the linker says.
+            // Calls with a known callee enter a traced function behind its entry, whatever the linker binds
+            // the name to.
             () if self.linked && self.options.common.trace.is_none() => Binding::Linker,
             () => Binding::Linkage,
         }
@@ -117,7 +118,7 @@ impl Job<'_> {
         facts::gather(module, &knowledge)
     }
 
-    /// Returns whether the C++ library's strings may call what looks at the context.
+    /// Returns whether the C++ library's strings may call a function that looks at the context.
     pub(super) fn looks_within_strings(&self, module: Module<'_>) -> bool {
         let is_named = |name: &str| self.no_callback.is_within_cxx(name);
         let defined = |f: &llvm::Function<'_>| !f.linkage().declaration && !f.linkage().local;
@@ -126,7 +127,7 @@ impl Job<'_> {
         let aliasees = aliases.map(|alias| alias.function());
         let replacing: Option<HashSet<llvm::Function<'_>>> = functions.map(Some).chain(aliasees).collect();
         let Some(replacing) = replacing else { return true };
-        // Most programs have none. Which functions' contexts are wanted is another matter than which ones look.
+        // Most programs define none. (Targets select contexts; they do not say which functions look at them.)
         !replacing.is_empty()
             && (self.targets.is_some() || {
                 let (Gathered { functions, .. }, code) = self.gather_functions(module);

@@ -1,4 +1,4 @@
-//! What of a module is traced.
+//! The parts of a module that are traced.
 
 use pcce_encoding::FunctionId;
 use pcce_model::{Program, Unannounced};
@@ -10,11 +10,11 @@ use crate::llvm::Module;
 use crate::{facts, tracing};
 
 impl Job<'_> {
-    /// Adds what writes the trace, as far as contexts allow it before they are done. `names`: the module's, for people
-    /// and in hashes; `left_out`: functions that are not in the program.
+    /// Adds the part of the trace's code that must come before contexts are instrumented. `names` are the
+    /// module's, for people and in hashes. `left_out` marks functions that are not in the program.
     ///
     /// # Errors
-    /// Functions that can be neither traced nor left out.
+    /// A function can be neither traced nor left out.
     pub fn trace<'m>(
         &self,
         module: Module<'m>,
@@ -22,21 +22,22 @@ impl Job<'_> {
         (names, mut left_out): ((&str, u64), Vec<bool>),
         warnings: &mut Vec<String>,
     ) -> Result<tracing::Before<'m>, Error> {
-        // Of what is encoded elsewhere only this module's calls are seen.
+        // In a module that is encoded elsewhere, only its own calls are visible.
         let open = self.open && !self.linked;
-        // Others may enter these where no call shows it. Who calls a library's function is not known.
+        // Other code may enter these functions without a visible call. The callers of a library's functions
+        // are unknown.
         let unseen = match open {
             true => facts::entered_unseen(module, &self.entered),
             false => facts::entered_but_as_handlers(module, &self.no_callback, &self.entered),
         };
-        // Traces take no call of C++'s for one that calls nothing back.
+        // For traces, calls of C++'s functions always may call back.
         let is_unseen = |id: FunctionId| {
             let by_cxx = || self.no_callback.is_entered_by_cxx(&program[id].name);
             unseen.contains(&code.function(id).value) && (open || !by_cxx())
         };
         let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
         let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
-        // Where the calls of libraries are all in the module, they can be taken for such as may call back.
+        // If the module has all calls of libraries, these can be traced as calls that may call back.
         let is_called = |id: &FunctionId| {
             let function = &program[*id];
             let names = function.aliases.iter().chain([&function.name]).map(String::as_str);

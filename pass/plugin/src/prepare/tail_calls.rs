@@ -1,7 +1,7 @@
-//! Ordinary tail calls that stay such ([`pcce_model::tail_calls`]).
+//! Ordinary tail calls that stay tail calls ([`pcce_model::tail_calls`]).
 //!
-//! A module by itself finds the cycles of its own calls. Calls of other modules are taken to end: only the step at the
-//! link sees cycles through several modules.
+//! A module finds the cycles of its own calls. Calls of other modules are assumed to end: only the link step
+//! sees cycles through several modules.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,8 +11,8 @@ use crate::facts::eligible::Eligibility;
 use crate::llvm::{Call, Function, Module, Signature, TailCall};
 use pcce_model::{AddressPlaces, Pointer, TailCallee, TypeId, tail_calls};
 
-/// Takes the mark off calls that are not the last of their functions. LLVM sets it wherever the callee does not see the
-/// caller's frame, and what has it is taken for a call that may become a jump.
+/// Removes the mark `tail` from calls that are not the last of their functions. LLVM sets it wherever the
+/// callee does not see the caller's frame, and the pass takes marked calls for possible jumps.
 pub fn unmark_inner_calls(module: Module<'_>) {
     for function in module.functions().into_iter().filter(|f| f.has_body()) {
         for call in function.instructions().filter_map(|i| i.as_call()) {
@@ -23,7 +23,8 @@ pub fn unmark_inner_calls(module: Module<'_>) {
     }
 }
 
-/// Finds the calls to keep, and marks them. Not those of functions that callers may enter without having pushed.
+/// Finds the calls to keep, and marks them. Calls of functions that callers may enter without a push are not
+/// kept.
 pub fn keep_in_cycles<'m>(module: Module<'m>, unpushed: &HashSet<Function<'m>>) {
     let functions: Vec<Function<'m>> =
         module.functions().into_iter().filter(|f| f.has_body() && !unpushed.contains(f)).collect();
@@ -61,8 +62,8 @@ pub fn keep_in_cycles<'m>(module: Module<'m>, unpushed: &HashSet<Function<'m>>) 
     }
 }
 
-/// Marks the calls that the step at the link has found, behind the module's own. `kept`: their numbers in the function
-/// of this number.
+/// Marks the calls that the link step has found, in addition to the module's own. `kept` returns their
+/// numbers in the function of a number.
 pub fn keep<'k>(module: Module<'_>, eligibility: &Eligibility<'_>, kept: impl Fn(usize) -> &'k [u32]) {
     let functions: Vec<Function<'_>> = eligibility.instrumented(module).collect();
     for (number, function) in functions.into_iter().enumerate() {
@@ -71,13 +72,13 @@ pub fn keep<'k>(module: Module<'_>, eligibility: &Eligibility<'_>, kept: impl Fn
             continue;
         }
         let calls: Vec<Call<'_>> = siblings(function).collect();
-        // A number that there is not leaves a call too many, which is found.
+        // A number that does not exist leaves one call too many, which is detected later.
         let calls = kept.iter().filter_map(|&call| calls.get(call as usize));
         calls.for_each(|&call| module.keep_tail_call(call));
     }
 }
 
-/// The calls of a function that code generation makes jumps of.
+/// The calls of a function that code generation turns into jumps.
 fn siblings<'m>(function: Function<'m>) -> impl Iterator<Item = Call<'m>> {
     function.instructions().filter_map(|i| i.as_call()).filter(|call| call.is_sibling_call())
 }

@@ -1,11 +1,11 @@
-//! Comparisons of a call's pointer with functions that it probably leads to, which then are called directly (the paper,
-//! §7; DACCE, §3.2, take them from profiles).
+//! Comparisons of a call's pointer with functions that it probably leads to, which are then called directly
+//! (the paper, §7; DACCE, §3.2, takes them from profiles).
 //!
-//! A direct call adds, or does nothing, where a call through a pointer would have to push: one that closes a cycle, as
-//! most do that seem to once the open node takes all targets for one. Comparing pays where the targets are few. A
-//! profile knows them. Without one, those are guessed whose address is taken and that have the call's type, if they are
-//! few: the allocator that Lua calls through a pointer, or the page cache of sqlite3. All other targets still get the
-//! push, so a guess may be wrong.
+//! A direct call adds, or does nothing, where a call through a pointer would have to push because it closes a
+//! cycle. Most calls through pointers seem to, since the open node stands for all targets. Comparing pays if
+//! the targets are few. A profile knows them. Without one, they are guessed: functions of the call's type
+//! whose address is taken, if there are few, such as the allocator that Lua calls through a pointer, or the
+//! page cache of sqlite3. All other targets still get the push, so a wrong guess does no harm.
 
 use std::collections::HashMap;
 
@@ -17,11 +17,11 @@ use pcce_model::{CallKind, NoCallback, Profile, Program};
 use crate::facts::{Binding, is_exact};
 use crate::llvm::{Function, Module, Signature};
 
-/// With more guesses for a call, none is compared.
+/// A call with more guesses is not compared.
 const MOST: usize = 3;
 
-/// Compares the calls through pointers that push with the functions that they probably reach. Returns whether there
-/// were any, so that the module must be read again.
+/// Compares calls through pointers that push with the functions that they probably reach. Returns whether the
+/// module was changed, so that it must be read again.
 pub fn compare_guessed<'m>(
     module: Module<'m>,
     no_callback: &NoCallback,
@@ -57,8 +57,9 @@ pub fn compare_guessed<'m>(
     changed
 }
 
-/// Compares calls through pointers that push with the functions that the profile has seen them reach most. The profile
-/// then has the new calls. Returns whether there are any, so that the module must be read again.
+/// Compares calls through pointers that push with the functions that they reach most according to the
+/// profile, and inserts the new calls into the profile. Returns whether the module was changed, so that it
+/// must be read again.
 pub fn compare_counted(
     profile: &mut Profile,
     program: &Program,

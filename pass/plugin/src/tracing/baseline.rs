@@ -1,5 +1,6 @@
-//! Numbers of call sites in place of codes, to compare with: *FI*, *BRI* and *Casper* of casper.txt, §6. Functions that
-//! are called back are found as in §5.1: a word says that a call whose callee is not known is active.
+//! Numbers of call sites instead of codes, for comparison: *FI*, *BRI* and *Casper* of casper.txt, §6.
+//! Functions that are called back are found as in §5.1: a word is set while a call with an unknown callee is
+//! active.
 
 use std::collections::HashSet;
 
@@ -14,7 +15,7 @@ use crate::code::Code;
 use crate::llvm::{Address, Function, Module};
 use crate::places;
 
-/// Stands for a number that is written.
+/// A placeholder for the code that writes a number.
 const NUMBER: &str = "__pcce_trace_number";
 
 /// Functions that may be called back, with their numbers.
@@ -22,8 +23,8 @@ pub struct Numbered<'m> {
     entered: Vec<(Function<'m>, u32)>,
 }
 
-/// Adds what writes the numbers, as far as it leaves blocks as they are. A site's number is that of its node among
-/// those of all functions, from 1; functions have the numbers behind them.
+/// Adds the part of the code that leaves blocks as they are. A site's number is that of its node among the
+/// nodes of all functions, from 1. The numbers of functions follow.
 pub fn insert<'m>(
     module: Module<'m>,
     program: &Program,
@@ -72,7 +73,7 @@ pub fn insert<'m>(
     Numbered { entered }
 }
 
-/// What verify mode counts otherwise.
+/// The word that counts events in verify mode.
 const CALLING_BACK: u64 = std::mem::offset_of!(trace::Block, events) as u64;
 
 fn word(module: Module<'_>, offset: u64) -> Address<'_> {
@@ -80,7 +81,7 @@ fn word(module: Module<'_>, offset: u64) -> Address<'_> {
     module.const_offset(block, offset)
 }
 
-/// Adds the rest, when nobody asks any more where blocks end.
+/// Adds the part of the code that splits blocks.
 pub fn finish<'m>(module: Module<'m>, numbered: &Numbered<'m>) {
     let alive: HashSet<Function<'m>> = module.functions().into_iter().collect();
     for &(function, number) in numbered.entered.iter().filter(|(function, _)| alive.contains(function)) {

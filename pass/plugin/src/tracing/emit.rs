@@ -1,4 +1,4 @@
-//! Adds to the code what writes the trace, and to the object file what reads it.
+//! Adds the code that writes the trace, and the tables that its reader needs.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ use crate::facts::{Binding, Target, resolve};
 use crate::llvm::{Address, Alias, Builder, Constant, Function, Instruction, Module, TailCall};
 use crate::places;
 
-/// Functions behind which a process may do nothing more.
+/// Functions after which the process may do nothing more.
 pub const ENDS: [&str; 14] = [
     "_exit",
     "_Exit",
@@ -38,32 +38,32 @@ pub const ENDS: [&str; 14] = [
     "__stack_chk_fail",
 ];
 
-/// Functions that go on on another stack, and come back when they are called there.
+/// Functions that continue on another stack, and return when something switches back.
 const SWITCHES: [&str; 4] = ["swapcontext", "setcontext", "jump_fcontext", "ontop_fcontext"];
 
-/// Those between which another function may do so.
+/// The functions around other switches of stacks.
 const SAVES: &str = "pcce_fiber_save";
 const RESTORES: &str = "pcce_fiber_restore";
 
-/// Begins the names of functions in assembly, in front of their numbers.
+/// The prefix of names of functions in assembly; their numbers follow.
 const TRACED: &str = ".L__pcce_traced.";
 
-/// What must be known when contexts are done.
+/// The state between [`insert`] and [`finish`].
 pub struct Before<'m> {
     /// The tables of the module.
     traced: tables::Traced,
-    /// Of each function's nodes, which calls they are.
+    /// For each function, the calls of its nodes.
     calls: Vec<Vec<Option<usize>>>,
     /// Which functions are left out.
     skipped: Vec<bool>,
-    /// Functions with a body that are not traced: their calls enter functions as others' do.
+    /// Functions with a body that are not traced. Their calls enter functions as calls of other modules do.
     untraced: HashSet<Function<'m>>,
-    /// Functions that may be entered by such calls, or through pointers.
+    /// Functions that such calls, or calls through pointers, may enter.
     entered: HashSet<Function<'m>>,
     binding: Binding,
 }
 
-/// Adds what writes the trace, as far as it leaves blocks and calls as they are.
+/// Adds the part of the code that leaves blocks and calls as they are.
 pub fn insert<'m>(
     module: Module<'m>,
     program: &Program,
@@ -186,7 +186,7 @@ struct Inserter<'a, 'm> {
 }
 
 impl<'m> Inserter<'_, 'm> {
-    /// `address`: the function's own, whoever its name may lead to.
+    /// `address` is the address of the function itself, whatever its name is bound to.
     fn run(&self, address: Address<'m>, verify: bool) {
         let module = self.b.module;
         let mut stack = None;
@@ -207,7 +207,8 @@ impl<'m> Inserter<'_, 'm> {
                     places::behind(call).into_iter().for_each(behind);
                 }
                 Kind::Twice(_) => {
-                    // Each call has its own: a jump to one may come while another one is being made.
+                    // Each call has a variable of its own, since a jump to one call may come while another
+                    // one is active.
                     let entry = self.code.function(self.id).value.entry();
                     let number = self.b.prologue(entry.first_after_pads()).alloca(8, "pcce.number");
                     self.b.before(node.at, node.at).store(module.const_i64(0), number);
@@ -218,7 +219,7 @@ impl<'m> Inserter<'_, 'm> {
                 }
                 _ => {}
             }
-            // Behind the call it comes in front of the bit.
+            // Behind the call, this comes in front of the bit.
             if matches!(node.kind, Kind::Open(_) | Kind::Closed(_)) {
                 let function = self.code.function(self.id).value;
                 tell(self.b, (function, node.at), &mut stack, (address, i));
@@ -226,9 +227,9 @@ impl<'m> Inserter<'_, 'm> {
         }
     }
 
-    /// Appends bits in front of an instruction, and counts an event. Wherever a word is full, those are counted that
-    /// its bits tell, or begin to tell: emitted code writes a word behind a single bit, and in front of several.
-    /// `node`: what the bits belong to, as in [`tables::PLACES`].
+    /// Appends bits in front of an instruction, and counts an event. A full word counts the events that its
+    /// bits identify, or begin to: emitted code writes a word behind a single bit, and in front of several
+    /// bits. `node` is the owner of the bits, as in [`tables::PLACES`].
     fn append(&self, at: Instruction<'m>, code: Bits, event: Option<u64>, node: u32) {
         let module = self.b.module;
         let mut event = event.map(|event| module.const_i64(event).into());
@@ -244,7 +245,7 @@ impl<'m> Inserter<'_, 'm> {
             let bits = left.min(trace::MOST_BITS);
             left -= bits;
             let value = code.value >> left & ((1 << bits) - 1);
-            // The word is written in front of several bits, and behind a single one.
+            // The word is written in front of several bits, and behind a single bit.
             let to_come = if bits == 1 { left } else { left + bits };
             let arguments = [value, bits, self.id.index() as u32, node, to_come];
             self.b.call_in_front_of(at, APPEND, &arguments.map(|value| module.const_i32(value)), false);
@@ -253,8 +254,8 @@ impl<'m> Inserter<'_, 'm> {
     }
 }
 
-/// Tells the tracer of what comes with a call of a function. `number`: the variable of activations for the numbers of
-/// stacks, if there is one. `place`: the function, and the call's node, or null and 0.
+/// Informs the tracer of the effects of a call. `number` is the activation's variable for numbers of stacks,
+/// if there is one yet. The last parameter has the function's address and the call's node, or null and 0.
 fn tell<'m>(
     builder: &Builder<'m>,
     (function, at): (Function<'m>, Instruction<'m>),
@@ -265,7 +266,7 @@ fn tell<'m>(
     let Some(name) = call.called().as_function().map(Function::name) else { return };
     if ENDS.contains(&&*name) {
         builder.call_in_front_of(at, functions::SYNC, &[], false);
-        // Where there is no such program, nothing else comes to the tracer for a while.
+        // If there is no such program, the tracer is not called otherwise for a while.
         let may_fail = name.starts_with("exec") || name == "fexecve";
         let behind = places::behind(call).into_iter().filter(|_| may_fail);
         return behind.for_each(|at| builder.call_in_front_of(at, functions::GOES_ON, &[], false));
@@ -298,8 +299,8 @@ fn tell<'m>(
     }
 }
 
-/// The functions that may be entered by code that does not tell it: of other modules, through pointers, and that of
-/// functions that are left out.
+/// The functions that may be entered without an event of the caller: from other modules, through pointers,
+/// and from functions that are left out.
 fn entered_by_others(program: &Program, functions: &[Traced<'_>]) -> HashSet<FunctionId> {
     let mut entered: HashSet<FunctionId> = HashSet::new();
     for ((id, function), traced) in program.iter().zip(functions) {
@@ -313,7 +314,7 @@ fn entered_by_others(program: &Program, functions: &[Traced<'_>]) -> HashSet<Fun
                 entered.insert(callee);
             }
         }
-        // They leave their activations to whom they call last.
+        // Such functions leave their activations to their last callees.
         for tail in function.tail_callees.iter().filter(|_| traced.skipped) {
             if let TailCallee::Known(callee) = tail
                 && !functions[callee.index()].skipped
@@ -325,13 +326,13 @@ fn entered_by_others(program: &Program, functions: &[Traced<'_>]) -> HashSet<Fun
     entered
 }
 
-/// Adds the rest, when nobody asks any more where blocks end and what calls call.
+/// Adds the part of the code that splits blocks, or changes callees.
 pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &[PlannedFunction], sites: &str) {
     let block = module.external_thread_local(trace::TLS_SYMBOL, trace::SIZE, trace::ALIGN);
     let pending = module.const_offset(block, trace::PENDING);
     module.append_bits(APPEND, pending, functions::FLUSH, (tables::PLACES, TRACED));
     let mut places: HashMap<Function<'_>, Alias<'_>> = HashMap::new();
-    // What a function calls by a thunk, it calls.
+    // Calls of a function's thunk are calls of the function.
     let untraced: HashSet<String> = before.untraced.iter().map(|function| function.name()).collect();
     let calls_for_untraced = |thunk: &Function<'_>| {
         thunk.name().rsplit_once(PUSH_THUNK).is_some_and(|(caller, _)| untraced.contains(caller))
@@ -362,7 +363,7 @@ pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &[PlannedFunctio
     emit(module, &before, sites);
 }
 
-/// Appends the tables to the module, as assembly: a section that is not loaded.
+/// Appends the tables to the module as assembly, in a section that is not loaded.
 fn emit(module: Module<'_>, before: &Before<'_>, sites: &str) {
     let traced = &before.traced;
     let record = tables::to_bytes(traced);

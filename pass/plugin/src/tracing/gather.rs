@@ -15,31 +15,32 @@ use crate::facts::{Target, resolve};
 use crate::llvm::{self, Call, Instruction, Module, Opcode, TailCall};
 use crate::places;
 
-/// A function, read.
+/// A function's call site control flow graph.
 pub struct Traced<'m> {
     /// Its flow of control.
     pub flow: Flow,
     pub nodes: Vec<Node<'m>>,
-    /// True if it may leave its activation to a function that is not known.
+    /// True if it may leave its activation to an unknown function.
     pub leaves: bool,
-    /// It is left out: it has no nodes, and calls of it are like those of a function of another module.
+    /// The function is left out: it has no nodes, and calls of it are like calls of another module's
+    /// function.
     pub skipped: bool,
 }
 
 pub struct Node<'m> {
-    /// What it is. Names are numbers in the module's table.
+    /// Its kind. Names are numbers in the module's table.
     pub kind: Kind,
-    /// The call, return or `resume`; of a landing pad, the first instruction behind it.
+    /// The call, return or `resume`; for a landing pad, the first instruction behind it.
     pub at: Instruction<'m>,
-    /// Of a call: its place among the function's calls that contexts know.
+    /// For a call: its place among the function's calls that contexts know.
     pub call: Option<usize>,
-    /// Of a call: the landing pad to which exceptions lead.
+    /// For a call: the landing pad of its exceptions.
     pub unwinds_to: Option<u32>,
-    /// Where blocks are nodes: the lines that begin behind it, up to the block's next node.
+    /// If blocks are nodes: the lines that begin behind the node, up to the block's next node.
     pub lines: Vec<Line>,
 }
 
-/// Reads the instrumented functions, in the order of their numbers. `blocks`: these are nodes, too.
+/// Reads the instrumented functions, in the order of their numbers. `blocks`: blocks are nodes as well.
 pub fn gather<'m>(
     module: Module<'m>,
     (program, code): (&Program, &Code<'m>),
@@ -71,7 +72,7 @@ pub fn gather<'m>(
     functions
 }
 
-/// Which functions that are left out may call others that are not, or code that is not known.
+/// For each function that is left out, whether it may call functions that are not, or unknown code.
 fn calls_back(program: &Program, skipped: &[bool]) -> Vec<bool> {
     let mut found = vec![false; skipped.len()];
     loop {
@@ -83,7 +84,7 @@ fn calls_back(program: &Program, skipped: &[bool]) -> Vec<bool> {
                 CallKind::Runtime(_) => false,
                 CallKind::External(_) | CallKind::Indirect | CallKind::Asm => true,
             });
-            // What it leaves its activation to is not looked at.
+            // The callees of its tail calls are not looked at.
             let calls = calls || !function.tail_callees.is_empty() || function.jumps_about;
             changed |= calls && !found[id.index()];
             found[id.index()] |= calls;
@@ -94,7 +95,8 @@ fn calls_back(program: &Program, skipped: &[bool]) -> Vec<bool> {
     }
 }
 
-/// Who leaves its activation to a function that may leave it to an unknown one, may do so, too.
+/// Marks functions that may leave their activations to unknown functions, directly or through other
+/// functions.
 fn mark_leaving(functions: &mut [Traced<'_>]) {
     loop {
         let mut changed = false;
@@ -113,16 +115,18 @@ fn mark_leaving(functions: &mut [Traced<'_>]) {
     }
 }
 
-/// A line of a block, and the number of the inlined copy of a function in which it is, as [`Copies`] counts them.
+/// A line of a block, and the number of its inlined copy, as [`Copies`] counts them.
 type Line = (SourceLocation, u32);
 
-/// The places to which code was inlined in a function, each with the calls further out. The function's own is 0.
+/// The inlined copies in a function, each with the chain of calls around it. The function's own code is
+/// number 0.
 #[derive(Default)]
 struct Copies(Vec<Vec<SourceLocation>>);
 
 impl Copies {
-    /// Gives the nodes of a block its lines, each once for each copy, in the order of its instructions: to the node of
-    /// the block those up to its first event, to an event those behind it.
+    /// Assigns its lines to the nodes of a block, each line once for each copy, in the order of the
+    /// instructions. The block's own node gets the lines up to the first event, and an event the lines behind
+    /// it.
     fn lines<'m>(&mut self, block: llvm::Block<'m>, nodes: &mut [Node<'m>]) {
         let Some(mut at) = nodes.iter().position(|node| node.kind == Kind::Block) else { return };
         for instruction in block.instructions() {
@@ -164,7 +168,7 @@ struct Reader<'a, 'm> {
     blocks: bool,
     names: &'a mut Strings,
     skipped: &'a [bool],
-    /// Of those that are skipped: [`calls_back`].
+    /// [`calls_back`] of the functions that are left out.
     calls_back: Vec<bool>,
 }
 
@@ -182,7 +186,7 @@ impl<'m> Reader<'_, 'm> {
         for (&block, frequency) in blocks.iter().zip(frequencies) {
             let first = nodes.len();
             let mut push = |kind, at, role| {
-                // What begins with an instruction is not that instruction.
+                // A node that begins with an instruction is not that instruction's node.
                 let call = calls.get(&at).copied().filter(|_| !matches!(kind, Kind::Block | Kind::Landing));
                 nodes.push(Node { kind, at, call, unwinds_to: None, lines: Vec::new() });
                 flow.roles.push(role);
@@ -236,7 +240,8 @@ impl<'m> Reader<'_, 'm> {
         Traced { flow, nodes, leaves: false, skipped: false }
     }
 
-    /// What a call is, by its place among the calls that contexts know; none if it is no event.
+    /// The kind of a call's node; none if the call is no event. `number` is the call's place among the calls
+    /// that contexts know.
     fn kind(
         &mut self,
         caller: FunctionId,
@@ -265,7 +270,7 @@ impl<'m> Reader<'_, 'm> {
         }
         let Some(number) = number else {
             return match &target {
-                // Code that nothing follows.
+                // Control flow that cannot be followed.
                 Target::Intrinsic(value) if value.name().starts_with("llvm.eh.sjlj.longjmp") => {
                     Some(Kind::Open(None))
                 }
@@ -298,15 +303,16 @@ impl<'m> Reader<'_, 'm> {
     }
 }
 
-/// Returns whether the thread ends in the call. Where that is told, it was not cancelled before.
+/// Returns whether the thread ends in the call. Its event also shows that the thread was not cancelled
+/// before.
 fn ends_thread(call: Call<'_>) -> bool {
     let name = call.called().as_function().map(llvm::Function::name);
     name.is_some_and(|name| ["pthread_exit", "thrd_exit"].contains(&&*name))
 }
 
-/// Returns whether control may go on elsewhere than behind the call, which calls nothing back.
+/// Returns whether control may continue elsewhere than behind the call, which calls nothing back.
 fn may_jump(call: Call<'_>, name: &str) -> bool {
-    // What a pointer was compared with has a type that does not say it.
+    // The type of a compared pointer does not say that the function never returns.
     let never_returns = |callee: llvm::Function<'_>| callee.has_attribute("noreturn");
     ends_or_jumps(name) || !places::returns(call) || call.called().aliased().is_some_and(never_returns)
 }
@@ -321,7 +327,7 @@ fn ends_or_jumps(name: &str) -> bool {
 fn unwinds(call: Call<'_>, name: &str) -> bool {
     let callee = call.called().aliased();
     let never = call.has_attribute("nounwind") || callee.is_some_and(|f| f.has_attribute("nounwind"));
-    // A function of C does not throw, unless the thread is cancelled there; and then an invoke is ready for it.
+    // A function of C does not throw, except when the thread is cancelled there. Such a call is an invoke.
     let is_c = !["_Z", "__cxa", "_Unwind"].iter().any(|prefix| name.starts_with(prefix));
     !never && (call.opcode() == Opcode::Invoke || !is_c)
 }

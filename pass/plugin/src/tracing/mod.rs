@@ -1,9 +1,9 @@
-//! Traces of calls: the call site control flow graph of each function (casper.txt, Definition 1) is read,
-//! `pcce-tracing` decides what its nodes write, and code is added that does.
+//! Traces of calls. The call site control flow graph of each function (casper.txt, Definition 1) is read,
+//! `pcce-tracing` decides the bits of its nodes, and code is added that writes them.
 //!
-//! It goes along with the encoding of contexts, of whose facts it makes use: [`gather`] and [`insert`] come when the
-//! calls are as they will stay, and before anything is done to them. What splits blocks, or hides what calls call,
-//! comes when contexts are done ([`finish`]); until then calls of [`APPEND`] stand for it.
+//! Tracing shares the facts of contexts. [`gather`] and [`insert`] run when the calls have their final form,
+//! before anything is inserted for contexts. Changes that split blocks, or hide callees, come behind contexts
+//! ([`finish`]); until then, calls of [`APPEND`] are placeholders for them.
 
 mod baseline;
 mod emit;
@@ -19,28 +19,29 @@ use crate::error::Error;
 use crate::facts::Binding;
 use crate::llvm::Module;
 
-/// What must be known when contexts are done.
+/// The state between [`insert`] and [`finish`].
 pub enum Before<'m> {
     Codes(Box<emit::Before<'m>>),
-    /// Of what they are compared with.
+    /// With numbers of call sites, for comparison.
     Numbers(baseline::Numbered<'m>),
 }
 
-/// What calls may do.
+/// Assumptions about calls.
 #[derive(Clone, Copy)]
 pub struct Calls {
-    /// Who says which definition of a name runs. A whole program has all callers of its functions but libraries.
+    /// Says what decides which definition of a name runs. A whole program has all callers of its functions,
+    /// except libraries.
     pub binding: Binding,
-    /// Calls of libraries' functions that are known to call nothing back may call functions of the program all the
-    /// same, in the place of the libraries' own (`malloc`).
+    /// Library functions that are known to call nothing back may still call functions of the program that
+    /// replace the library's own (`malloc`).
     pub libraries: bool,
 }
 
-/// The functions that have to be left out for these, which are entered where nothing is written: they, and what they
-/// call.
+/// Marks the functions that must be left out because these functions are entered without an event: they, and
+/// their callees.
 ///
 /// # Errors
-/// [`Error::UntracedCalls`] where that is not known.
+/// [`Error::UntracedCalls`] if a callee is unknown.
 pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<Vec<bool>, Error> {
     let mut left_out = vec![false; program.functions.len()];
     for &first in entered {
@@ -70,11 +71,11 @@ pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<V
     Ok(left_out)
 }
 
-/// Adds what writes the trace, as far as it leaves blocks and calls as they are. `name`: the module's; `key`: that in
-/// hashes; `left_out`: functions that the user has not left out. What is to be said goes to `warnings`.
+/// Adds the part of the code that leaves blocks and calls as they are. `name` is the module's, and `key` its
+/// number in hashes. `left_out` marks functions that are left out for other reasons than the user's options.
 ///
 /// # Errors
-/// Names of functions that cannot be read.
+/// Names of functions cannot be read.
 pub fn insert<'m>(
     module: Module<'m>,
     (program, code): (&Program, &Code<'m>),
@@ -85,7 +86,7 @@ pub fn insert<'m>(
 ) -> Result<Before<'m>, Error> {
     let mut names = Strings::default();
     let (mut skipped, unused) = skipped(program, code, options)?;
-    // Other modules may have what this one has not.
+    // Other modules may have functions of these names.
     warnings.extend(unused.into_iter().filter(|_| calls.binding == Binding::Program));
     skipped.iter_mut().zip(left_out).for_each(|(skipped, left_out)| *skipped |= left_out);
     let blocks = options.common.trace == Some(Granularity::Blocks);
@@ -97,7 +98,7 @@ pub fn insert<'m>(
     Ok(Before::Codes(Box::new(emit::insert(module, program, code, functions, given, calls.binding))))
 }
 
-/// Which functions are left out, and which names have named none.
+/// Marks the functions that options leave out, and returns warnings about names that match no function.
 fn skipped(
     program: &Program,
     code: &Code<'_>,
@@ -123,7 +124,7 @@ fn skipped(
     Ok((functions, unused.collect()))
 }
 
-/// Adds the rest, when nobody asks any more where blocks end and what calls call. `sites`: the name of the site array.
+/// Adds the part of the code that splits blocks, or changes callees. `sites` is the name of the site array.
 pub fn finish<'m>(module: Module<'m>, before: Before<'m>, plan: &[PlannedFunction], sites: &str) {
     match before {
         Before::Codes(before) => emit::finish(module, *before, plan, sites),
@@ -131,5 +132,5 @@ pub fn finish<'m>(module: Module<'m>, before: Before<'m>, plan: &[PlannedFunctio
     }
 }
 
-/// Stands for appended bits.
+/// A placeholder for the code that appends bits.
 const APPEND: &str = "__pcce_trace_append";
