@@ -1,6 +1,6 @@
-//! What the program gets beside what its modules have: direct calls in front of calls through pointers, where a
-//! pointer is compared with its few probable targets, and push thunks. Both have sites, and thunks are functions of
-//! their modules, so the modules' symbols grow.
+//! Additions of the link step: direct calls in front of calls through pointers, where a pointer is compared
+//! with its few probable targets, and push thunks. Both have sites, and thunks are functions of their
+//! modules, so the modules' symbols grow.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,39 +16,39 @@ use crate::merge::Merged;
 use crate::scratch::{Place, Scratch};
 use crate::{Module, Order};
 
-/// With more guesses for a call, none is compared.
+/// A call with more guesses is not compared.
 const MOST: usize = 3;
-/// How seldom a call through a pointer is expected to go on where it was compared: what LLVM takes for the unlikely
-/// way of a branch.
+/// The expected share of executions in which a compared pointer is none of the targets: LLVM's weight of an
+/// unlikely branch.
 const ELSEWHERE: f64 = 1.0 / (1 << 20) as f64;
 
-/// The modules with what is added.
+/// The modules with their additions.
 pub struct Added<'a> {
     modules: &'a [Module],
     /// The symbols of each module.
     pub symbols: Vec<dictionary::Module>,
-    /// By function of the program, thunks behind all others: its module, and its number there.
+    /// For each function of the program (thunks come last): its module, and its number there.
     places: Vec<Place>,
-    /// The sites of its calls.
+    /// The sites of each function's calls.
     sites: Vec<Vec<Option<Sites>>>,
-    /// The functions that leave their activations by calls which are on cycles: those calls, by their places in the
-    /// lists of the modules.
+    /// For functions with calls that stay tail calls because they are on cycles: these calls, by their places
+    /// in the lists of the modules.
     kept_tails: HashMap<FunctionId, Vec<usize>>,
-    /// By module: how many functions, sites and bytes of site arrays the modules before it have.
+    /// For each module, the numbers of functions, sites and bytes of site arrays in the modules before it.
     before: Vec<Before>,
-    /// By module: the numbers of its names.
+    /// For each module, the numbers of its names.
     names: Vec<HashMap<String, u32>>,
-    /// Comparisons in the functions that have some.
+    /// The comparisons in each function.
     compared: HashMap<FunctionId, Vec<Comparison>>,
-    /// Local functions that other modules call: they get a name.
+    /// Local functions that other modules call, so that they need a name.
     labelled: HashSet<Place>,
     thunks: Vec<Thunk>,
-    /// By module: the thunks of its functions.
+    /// For each module, the thunks of its functions.
     thunks_of: Vec<Vec<usize>>,
 }
 
 impl<'a> Added<'a> {
-    /// Nothing is added yet. `kept_tails`: [`Merged::kept_tails`].
+    /// Begins without additions. `kept_tails` is [`Merged::kept_tails`].
     pub fn new(modules: &'a [Module], kept_tails: &[(FunctionId, usize)]) -> Self {
         let sites =
             modules.iter().flat_map(|module| module.facts.iter().flat_map(|facts| facts.sites.clone()));
@@ -75,7 +75,7 @@ impl<'a> Added<'a> {
         }
     }
 
-    /// The functions of the program in the order of the dictionary: by module.
+    /// The functions of the program in the order of the dictionary, which goes by module.
     pub fn order_of_functions(&self) -> Vec<FunctionId> {
         let mut all: Vec<FunctionId> = (0..self.places.len() as u32).map(FunctionId::new).collect();
         all.sort_by_key(|id| self.places[id.index()]);
@@ -93,12 +93,13 @@ impl<'a> Added<'a> {
         self.before[self.places[id.index()].0].sites
     }
 
-    /// Where the site array of the function's module begins, in those of all modules: none is empty.
+    /// The offset of the site array of the function's module in the site arrays of all modules. None is
+    /// empty.
     pub fn first_byte(&self, id: FunctionId) -> u32 {
         self.before[self.places[id.index()].0].bytes
     }
 
-    /// Numbers functions and sites over all modules. Nothing is added any more.
+    /// Numbers functions and sites over all modules. Nothing may be added afterwards.
     pub fn number_all(&mut self) {
         let mut next = Before::default();
         self.before.clear();
@@ -115,7 +116,7 @@ impl<'a> Added<'a> {
         self.places[id.index()]
     }
 
-    /// True if pointers were compared.
+    /// Returns whether pointers are compared.
     pub fn compares(&self) -> bool {
         !self.compared.is_empty()
     }
@@ -125,14 +126,14 @@ impl<'a> Added<'a> {
         &self.sites[id.index()]
     }
 
-    /// The function of the program at a place, which is no thunk's.
+    /// The function of the program at a place that is not a thunk's.
     fn at(&self, place: Place) -> FunctionId {
         let own = &self.places[..self.places.len() - self.thunks.len()];
         FunctionId::new(own.partition_point(|known| *known < place) as u32)
     }
 
-    /// Compares calls through pointers that push with the functions that they probably reach: those of the type whose
-    /// address is taken, if they are few. The functions have further calls then.
+    /// Compares calls through pointers that push with the functions that they probably reach: functions of
+    /// the call's type whose address is taken, if there are few. The functions get further calls.
     pub fn compare(
         &mut self,
         scratch: &Scratch,
@@ -165,7 +166,8 @@ impl<'a> Added<'a> {
         }
     }
 
-    /// True if all modules know a function by its name. A local one has none elsewhere.
+    /// Returns whether all modules know a function by its name. A local function has no name in other
+    /// modules.
     fn is_named(&self, scratch: &Scratch, place: Place) -> bool {
         let function = &self.modules[place.0].functions()[place.1];
         function.external && scratch.named(&function.name).eq([place])
@@ -176,7 +178,7 @@ impl<'a> Added<'a> {
         Guess { name: name.to_owned(), has_name: self.is_named(scratch, place), place: Some(place) }
     }
 
-    /// Compares a call's pointer with a function that the program has. Returns whether the call can be made so.
+    /// Compares a call's pointer with a function of the program. Returns whether that is possible.
     pub fn compare_with_function(
         &mut self,
         scratch: &Scratch,
@@ -198,7 +200,7 @@ impl<'a> Added<'a> {
             Some(place) => CallKind::Direct(self.at(place)),
             None => CallKind::Silent(guess.name.clone()),
         };
-        // A local function of another module has no name here, and gets one.
+        // A local function of another module gets a name.
         let elsewhere = guess.place.filter(|place| place.0 != module && !guess.has_name);
         let target = match elsewhere {
             Some((module, function)) => {
@@ -232,7 +234,7 @@ impl<'a> Added<'a> {
         self.compared.entry(caller).or_default().push(comparison);
     }
 
-    /// Lets cold pushes go through thunks ([`thunks`]).
+    /// Moves cold pushes into thunks ([`thunks`]).
     pub fn outline(&mut self, program: &mut Program, encoding: &mut Encoding) {
         let answers = Answers { added: self, program: &program.clone() };
         self.thunks = thunks::outline(program, encoding, &answers);
@@ -248,7 +250,8 @@ impl<'a> Added<'a> {
             };
             symbols.functions.push(row);
             let sites = self.sites[thunk.caller.index()][thunk.call].expect("what pushes has a site");
-            // The place in the caller calls the thunk, and the thunk makes the call.
+            // The caller's site becomes that of the call of the thunk, and the thunk gets a site for the
+            // original call.
             let site = &mut symbols.sites[sites.call as usize];
             let through = dictionary::SiteKind::Direct(Some(number as u32));
             let kind = std::mem::replace(&mut site.kind, through);
@@ -259,7 +262,7 @@ impl<'a> Added<'a> {
         }
     }
 
-    /// What is to be done with a module.
+    /// The order for a module.
     pub fn order(&self, m: usize, open: bool, scratch: &Scratch, decided: &Decided<'_>) -> Order {
         let module = &self.modules[m];
         let first = self.at((m, 0)).index();
@@ -305,7 +308,7 @@ impl<'a> Added<'a> {
         }
     }
 
-    /// Notes in the symbols what the whole program says of them. `targeted`: only contexts of targets are known.
+    /// Stores facts of the whole program in the symbols. `targeted`: only contexts of targets are known.
     pub fn tell(&mut self, program: &Program, decided: &Decided<'_>, targeted: bool) {
         let mut jumps = Jumps::default();
         for (id, function) in program.iter() {
@@ -332,16 +335,16 @@ impl<'a> Added<'a> {
     }
 }
 
-/// A function that pointers may lead to.
+/// A probable target of pointers.
 struct Guess {
     name: String,
     /// True if its name leads there from every module.
     has_name: bool,
-    /// Where it is, unless it is not instrumented.
+    /// Its place, if it is instrumented.
     place: Option<Place>,
 }
 
-/// What the modules before one have.
+/// The numbers of items in the modules before one.
 #[derive(Clone, Copy, Default)]
 struct Before {
     functions: u32,
@@ -349,7 +352,7 @@ struct Before {
     bytes: u32,
 }
 
-/// The number of each name; of equal ones that of the first.
+/// The number of each name; equal names have the number of the first.
 fn numbers_of(names: &[String]) -> HashMap<String, u32> {
     names.iter().enumerate().rev().map(|(number, name)| (name.clone(), number as u32)).collect()
 }
@@ -372,7 +375,7 @@ fn new_site(
     symbols.sites.len() as u32 - 1
 }
 
-/// What the facts say of code. Nothing else is asked for thunks.
+/// Answers questions about the code from the facts, for thunks.
 struct Answers<'a> {
     added: &'a Added<'a>,
     program: &'a Program,
@@ -394,7 +397,7 @@ impl Source for Answers<'_> {
         };
         let fits = || {
             let mut call = call;
-            // The calls that stay tail calls are not among the program's, the last of them first.
+            // Calls that stay tail calls are not among the program's. The last of them comes first.
             for &kept in self.added.kept_tails.get(&function).into_iter().flatten().rev() {
                 call += usize::from(kept <= call);
             }

@@ -1,4 +1,4 @@
-//! Programs that count their calls, and those for which a profile of calls tells what is executed often.
+//! Programs that count their calls, and programs that are encoded with a profile of calls.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::{Module, Order, tables};
 /// A profile, for a program of several modules.
 pub struct Counts {
     profile: Option<Profile>,
-    /// Of each function, the name of its module.
+    /// For each function, the name of its module.
     modules: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Counts {
         Ok(Self { modules: names.collect(), profile })
     }
 
-    /// What the profile says of the functions.
+    /// The counts of the profile for the functions.
     pub fn find(&self, functions: &[Function]) -> Matched {
         match &self.profile {
             Some(profile) => profile.find(|function| &self.modules[function], functions),
@@ -41,13 +41,13 @@ impl Counts {
         }
     }
 
-    /// What the user is to be told.
+    /// A warning for the user.
     pub fn report(&self, program: &Program) -> Option<String> {
         self.profile.as_ref()?.report("the program", &program.counts)
     }
 
-    /// Compares calls through pointers that push with the functions that the profile has seen them reach most. What is
-    /// counted then; none without a profile.
+    /// Compares calls through pointers that push with the functions that they reach most according to the
+    /// profile. Returns the counts afterwards; none without a profile.
     pub fn compare(
         &self,
         added: &mut Added<'_>,
@@ -73,7 +73,7 @@ impl Counts {
     }
 }
 
-/// Lets the modules count. Returns what the tables have for that, as assembly.
+/// Makes the modules count. Returns the tables for it, as assembly.
 pub fn generate(
     orders: &mut [Order],
     modules: &[Module],

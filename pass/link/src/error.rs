@@ -1,8 +1,8 @@
-//! Why an executable cannot be encoded. The text names the thing, the cause and the cure.
+//! Reasons why an executable cannot be encoded. Each text names the thing, the cause and the cure.
 
 use pcce_dictionary::DictionaryError;
 
-/// Why an executable cannot be encoded.
+/// A reason why an executable cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
     /// Its dictionary is damaged.
     #[error(transparent)]
     Dictionary(#[from] DictionaryError),
-    /// An object whose code is generated at the link lacks something of that.
+    /// An object whose code is generated at the link lacks one of its sections.
     #[error(
         "the object of module {id:016x} has no section {section}: a tool has taken it away; compile the object again"
     )]
@@ -59,7 +59,7 @@ pub enum Error {
         /// The name of an option.
         option: String,
     },
-    /// A traced module calls a function of its own by a name that the linker gives another one.
+    /// A traced module calls a function of its own by a name that the linker binds to another function.
     #[error(
         "{module}: `{function}` is another function in this program than in the module (by `-z muldefs`, `--defsym`, \
          `--wrap` or objcopy), and its trace would name the wrong one; leave that out, or use `--pcce-mode=lto`"
@@ -69,7 +69,8 @@ pub enum Error {
         module: String,
         function: String,
     },
-    /// A function has the name of one that is known not to call back, and was not compiled by that name.
+    /// A function has the name of a function that is known not to call back, but was compiled with another
+    /// name.
     #[error(
         "{module}: `{function}` is called by the name `{name}` in this program, and calls of functions of that name do \
          not say where they are; give the function that name in its source (an alias will do)"
@@ -80,7 +81,7 @@ pub enum Error {
         function: String,
         name: String,
     },
-    /// The model says something against the program.
+    /// The model rejects the program.
     #[error(transparent)]
     Model(#[from] pcce_model::Error),
     /// There is no room for verify mode's tables.

@@ -1,7 +1,8 @@
-//! Hybrid encoding of several modules: how their code leaves the stack, and what the dictionary says of it.
+//! Hybrid encoding of several modules: measured frames of their code, and its description in the dictionary.
 //!
-//! Frames are known when code is generated, and the encoding that relies on them changes the code. So each object says
-//! its own, and the program is encoded again until the code has what its encoding relies on ([`Frames::learn`]).
+//! Frames are known when code has been generated, and the encoding that relies on them changes the code. So
+//! each object describes its frames, and the program is encoded again until the code has the frames that its
+//! encoding relies on ([`Frames::learn`]).
 
 use pcce_abi::skeleton::FRAMES_SECTION;
 use pcce_dictionary as dictionary;
@@ -13,12 +14,13 @@ use crate::Error;
 use crate::added::Added;
 use crate::{Module, Whole};
 
-/// Names of functions with the numbers of their modules, since several may have local functions of one name.
+/// Names functions by the numbers of their modules and their names, since local functions of several modules
+/// may share a name.
 pub struct InModules<'a> {
     pub modules: &'a [Module],
-    /// Where functions are.
+    /// The places of functions.
     pub added: &'a Added<'a>,
-    /// They.
+    /// The program.
     pub program: &'a Program,
 }
 
@@ -36,16 +38,16 @@ impl Names for InModules<'_> {
         let (module, number) = self.added.place(callee);
         let is_known =
             || self.modules[module].functions().get(number).is_some_and(|function| function.external);
-        // A local function of another module is called by a name that is made for it.
+        // Other modules call a local function by a name that is made for it.
         let known = if caller == module || is_known() { &*self.program[callee].name } else { "/" };
         name(caller, known)
     }
 }
 
-/// What the objects of the modules say of their frames.
+/// Joins the frames that the objects of the modules describe.
 ///
 /// # Errors
-/// An object says nothing.
+/// An object has no description of its frames.
 pub fn measured(modules: &[Module], objects: &[Vec<u8>]) -> Result<Measured, Error> {
     use object::{Object, ObjectSection};
     let mut all = Measured::default();
@@ -65,7 +67,7 @@ pub fn measured(modules: &[Module], objects: &[Vec<u8>]) -> Result<Measured, Err
     Ok(all)
 }
 
-/// What the dictionary says of the encoding. `stack_offsets`: those of the edges.
+/// The dictionary's description of the hybrid encoding. `stack_offsets` are those of the edges.
 pub fn rows(whole: &Whole<'_>, used: &Used, stack_offsets: Vec<(u32, u32)>) -> dictionary::Hybrid {
     let order = whole.added.order_of_functions();
     let functions = || (0..).zip(&order);

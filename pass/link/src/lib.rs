@@ -1,5 +1,5 @@
-//! The step between two links: encodes a program of which one link has shown what is in it, and says how the code of
-//! each module is to be generated.
+//! The step between two links. It encodes a program whose content the first link has shown, and decides how
+//! the code of each module is generated.
 //!
 //! 1. [`scratch`]: what the first link made of the skeletons ([`pcce_abi::skeleton`]): whose body of each function was
 //!    kept, and whom each call by name reaches;
@@ -9,8 +9,8 @@
 //! 5. [`tables`]: one object more for the second link: the dictionary, the site arrays, verify mode's tables;
 //! 6. [`difference`]: whether the second link has made what was planned.
 //!
-//! Whom code without the pass may reach is read from symbols: what the objects without the pass leave undefined, and
-//! what the image exports. Bytes of data are never read.
+//! Functions that code without the pass may reach are found by symbols: the undefined symbols of objects
+//! without the pass, and the symbols that the image exports. Data is never read.
 
 #![forbid(unsafe_code)]
 
@@ -52,10 +52,11 @@ pub struct Module {
     /// Its symbols; none if it has no function to instrument.
     symbols: dictionary::Module,
     facts: Option<Facts>,
-    /// The names in its object, if it has no functions: its data may have the addresses of others' functions.
+    /// The names in its object, if it has no functions. Its data may contain addresses of other modules'
+    /// functions.
     names: Vec<String>,
     pub bitcode: Vec<u8>,
-    /// How it was compiled, a JSON document.
+    /// The command that compiled it, a JSON document.
     pub command: Vec<u8>,
 }
 
@@ -90,12 +91,12 @@ impl Module {
         Ok(Self { id, symbols: unlinked.module, facts: Some(facts), names: Vec::new(), bitcode, command })
     }
 
-    /// Its name, for people.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.symbols.name
     }
 
-    /// Asks for another profile, or for other targets, than when the module was compiled.
+    /// Replaces the profile or the targets that the module was compiled with.
     pub fn ask_for(&mut self, instead: &Wanted) {
         let Some(Facts { wanted, .. }) = &mut self.facts else { return };
         if instead.profile.is_some() {
@@ -126,7 +127,7 @@ pub fn have<'a>(modules: &[Module], asked_for: impl Iterator<Item = &'a str> + C
 /// [`Error::Without`].
 fn has<'a>(module: &dictionary::Module, asked_for: impl Iterator<Item = &'a str>) -> Result<(), Error> {
     for option in asked_for {
-        // A heap profile asks the pass for this.
+        // A heap profile needs this option of the pass.
         let of_pass = if option == "heap" { "publish" } else { option };
         let is_it = |given: &String| given.split('=').next() == Some(of_pass);
         if !module.options.iter().any(is_it) {
@@ -136,7 +137,7 @@ fn has<'a>(module: &dictionary::Module, asked_for: impl Iterator<Item = &'a str>
     Ok(())
 }
 
-/// Checks whether the numbers in the facts name what is there.
+/// Checks that the numbers in the facts are in range.
 fn check(facts: &Facts, symbols: &dictionary::Module) -> Result<(), &'static str> {
     let count = facts.functions.len();
     let lists = [facts.sites.len(), facts.entry_sites.len(), facts.fits_thunk.len(), symbols.functions.len()];
@@ -164,7 +165,7 @@ fn check(facts: &Facts, symbols: &dictionary::Module) -> Result<(), &'static str
     }
 }
 
-/// Checks whether the numbers of types and callees name what is there.
+/// Checks that the numbers of types and callees are in range.
 fn check_numbers(functions: &[Function], types: &[String]) -> Result<(), &'static str> {
     let is_type = |ty: TypeId| (ty.0 as usize) < types.len();
     let is_function = |callee: FunctionId| callee.index() < functions.len();
@@ -191,23 +192,24 @@ fn check_numbers(functions: &[Function], types: &[String]) -> Result<(), &'stati
     Ok(())
 }
 
-/// What is to be done with a module.
+/// The decisions for a module, as a document.
 #[derive(Clone, Serialize)]
 pub struct Order {
     /// The module's id, in hexadecimal digits.
     id: String,
-    /// Its name, for people.
+    /// Its name in messages.
     name: String,
-    /// What is decided.
+    /// The decisions.
     slice: Slice,
-    /// How many sites the module has.
+    /// The number of sites of the module.
     sites: usize,
-    /// What its facts say that options name.
+    /// The names that its facts have from options.
     wanted: Wanted,
 }
 
 impl Order {
-    /// The same for all programs in which only values differ, and the values ([`Slice::unbind`]).
+    /// The order without its values, which is the same in programs that differ in values only, and the values
+    /// ([`Slice::unbind`]).
     pub fn without_values(&self) -> (Self, Vec<i64>) {
         let mut order = self.clone();
         let values = order.slice.unbind();
@@ -215,25 +217,25 @@ impl Order {
     }
 }
 
-/// What the second link needs.
+/// The inputs of the second link.
 #[derive(Default)]
 pub struct Encoded {
-    /// What is to be done with each module, in their order.
+    /// The order for each module.
     pub orders: Vec<Order>,
-    /// The further object, as assembly.
+    /// The additional object, as assembly.
     pub tables: String,
-    /// The file [`DICTIONARY`] that the assembly reads.
+    /// The file [`DICTIONARY`] that the assembly includes.
     pub dictionary: Vec<u8>,
-    /// What the user is to be told.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// Objects are to say their frames, and the program is to be encoded with what they say.
+    /// The objects must describe their frames, and the program is encoded again with these.
     pub measured: bool,
     /// The frames that the encoding relies on.
     pub used: Frames,
 }
 
 impl Encoded {
-    /// For modules that have no functions to instrument: their code is generated as it is.
+    /// The result for modules that have no functions to instrument. Their code is generated as it is.
     fn without_functions(modules: &[Module]) -> Self {
         let order = |module: &Module| Order {
             id: format!("{:016x}", module.id),
@@ -247,17 +249,18 @@ impl Encoded {
     }
 }
 
-/// The name of the file that the further object reads, in the folder in which it is assembled.
+/// The name of the file that the additional object includes, in the folder in which it is assembled.
 pub const DICTIONARY: &str = "dictionary";
 
-/// What is said of a library that was compiled with `--pcce-hybrid`.
+/// The warning for a library that was compiled with `--pcce-hybrid`.
 const NO_FRAMES: &str = "the option hybrid has no effect here: only an executable's code is generated ahead of its \
                          link, to see its frames";
 
-/// Encodes the program. `plain`: names that objects without the pass refer to; `frames`: what is known of its code.
+/// Encodes the program. `plain` are the names that objects without the pass refer to. `frames` is the
+/// knowledge about the program's code.
 ///
 /// # Errors
-/// Those of the model; modules that do not go together.
+/// The model rejects the program, or modules do not go together.
 pub fn encode(
     scratch: &Scratch,
     modules: &[Module],
@@ -288,9 +291,9 @@ pub fn encode(
     let mut added = Added::new(modules, &merged.kept_tails);
     let (mut program, mut encoding) = derived(&merged.functions, &|all| counts.find(all))?;
     let report = counts.report(&program);
-    // Who counts leaves the calls as they are, to find them so when the profile is used.
+    // Programs that count calls keep them as they are, so that the profile matches later.
     if !merged.wanted.counts_calls {
-        // A trace's codes are for the calls that the module has.
+        // The codes of a trace are for the calls that the module has.
         if open && !merged.wanted.traces {
             let encoded = (&program, &encoding, &numbering);
             let found = counts.compare(&mut added, (scratch, &mut merged), encoded).unwrap_or_else(|| {
@@ -316,7 +319,7 @@ pub fn encode(
     added.tell(&program, &decided, open && targets.is_some());
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
     let rows = whole.rows(&ranges, used.as_ref());
-    // One command line is often for all of a program's libraries.
+    // All libraries of a program often share one command line.
     let warnings = targets.iter().filter(|_| open).flat_map(|targets| missing(targets, &program, scratch));
     let no_frames = (merged.options.hybrid && !open).then(|| NO_FRAMES.to_owned());
     let warnings = warnings.chain(report).chain(no_frames).collect();
@@ -327,7 +330,7 @@ pub fn encode(
     Ok(Encoded { orders, tables, dictionary, warnings, measured, used: relied_on })
 }
 
-/// Says which targets the program does not have.
+/// Returns warnings about targets that the program lacks.
 fn missing(targets: &Targets, program: &Program, scratch: &Scratch) -> Vec<String> {
     let functions = program.functions.iter();
     let names = functions.flat_map(|f| f.aliases.iter().chain([&f.name]).chain(&f.source_name)).cloned();
@@ -335,7 +338,7 @@ fn missing(targets: &Targets, program: &Program, scratch: &Scratch) -> Vec<Strin
     missing.into_iter().map(missing_target).collect()
 }
 
-/// A program and what is decided for it.
+/// A program and the decisions for it.
 struct Whole<'a> {
     modules: &'a [Module],
     added: &'a Added<'a>,
@@ -345,19 +348,19 @@ struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// The calls of the program that have a site, in the order of the dictionary: caller, place in its calls, and the
-    /// site's number over all modules.
+    /// The calls of the program that have a site, in the order of the dictionary: caller, place in its calls,
+    /// and the site's number over all modules.
     fn sites(&self) -> impl Iterator<Item = (FunctionId, usize, u32)> {
         self.added.order_of_functions().into_iter().flat_map(move |id| {
             let first = self.added.first_site(id);
             let calls = self.program[id].calls.len();
-            // Of a function that is not in the program no calls are left.
+            // A function that is not in the program has no calls left.
             let sites = self.added.sites_of(id).iter().take(calls).enumerate();
             sites.filter_map(move |(c, sites)| Some((id, c, first + sites.as_ref()?.call)))
         })
     }
 
-    /// Where the bytes of those sites are whose calls run tasks, in the site arrays of all modules.
+    /// The bytes of sites whose calls run tasks, as offsets in the site arrays of all modules.
     fn sites_of_tasks(&self) -> impl Iterator<Item = u32> {
         let runs = |&(id, c, _): &(FunctionId, usize, u32)| {
             self.program[id].calls[c].kind.runs_task()
@@ -369,7 +372,7 @@ impl Whole<'_> {
         })
     }
 
-    /// The bytes of the site arrays of all modules that are not 0, by their places.
+    /// The bytes that are not 0 of the site arrays of all modules, by offset.
     fn site_bytes(&self) -> BTreeMap<u32, u8> {
         let mut bytes = BTreeMap::new();
         let mut set = |site: u32, bit: u8| *bytes.entry(site).or_insert(0) |= bit;
@@ -391,7 +394,7 @@ impl Whole<'_> {
         bytes
     }
 
-    /// What the dictionary says of the encoding.
+    /// The dictionary's description of the encoding.
     fn rows(&self, ranges: &[Option<u64>], used: Option<&Used>) -> dictionary::Encoding {
         let Self { program, encoding, .. } = *self;
         let open_node = program.graph.open_node();

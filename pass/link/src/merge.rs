@@ -1,4 +1,4 @@
-//! One program of all modules, and who may enter it.
+//! Joins all modules to one program, and finds out how it may be entered.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,9 +14,9 @@ use crate::Error;
 use crate::Module;
 use crate::scratch::{Place, Scratch};
 
-/// The functions of all modules, one behind the other.
+/// The functions of all modules, one module behind the other.
 pub struct Merged {
-    /// They.
+    /// The functions.
     pub functions: Vec<Function>,
     /// Calls that stay tail calls, by their places in the lists of their modules.
     pub kept_tails: Vec<(FunctionId, usize)>,
@@ -24,18 +24,20 @@ pub struct Merged {
     pub options: Options,
     /// Targeted mode: the functions whose contexts are wanted.
     pub targets: Option<Targets>,
-    /// What else options want of the whole program.
+    /// The names that options give for the whole program.
     pub wanted: Wanted,
-    /// The functions whose address is in code or data with the pass.
+    /// The functions whose address is in code or data of modules with the pass.
     pub taken: HashSet<Place>,
-    /// Functions without the pass whose address is there, with their types, if they are known not to call back.
+    /// Functions without the pass whose address is there, with their types, if they are known not to call
+    /// back.
     pub taken_outside: Vec<(String, TypeId)>,
 }
 
-/// Joins the modules; none if they have no functions. `plain`: names that objects without the pass refer to.
+/// Joins the modules; none if they have no functions. `plain` are the names that objects without the pass
+/// refer to.
 ///
 /// # Errors
-/// Modules with different options.
+/// Modules have different options.
 pub fn merge(
     scratch: &Scratch,
     modules: &[Module],
@@ -135,7 +137,7 @@ pub fn merge(
         }
     }
     let looks = || match targets {
-        // Which functions' contexts are wanted is another matter than which ones look.
+        // Targets select contexts; they do not say which functions look at them.
         Some(_) => functions.iter().any(|function| no_callback.replaces_within_strings(function)),
         None => no_callback.look_within_strings(&functions),
     };
@@ -143,7 +145,7 @@ pub fn merge(
         no_callback = no_callback.without_strings();
     }
     if !options.publishes {
-        // What is left is in no module.
+        // The remaining names are in no module.
         for call in functions.iter_mut().flat_map(|function| &mut function.calls) {
             if let CallKind::External(name) = &mut call.kind
                 && no_callback.contains(name)
@@ -158,7 +160,8 @@ pub fn merge(
     Ok(Some(Merged { functions, kept_tails, options, targets, wanted, taken, taken_outside }))
 }
 
-/// A function that the module calls as its own, and whose name is another one's in this program.
+/// Finds a function that the module calls as its own, and whose name belongs to another function in this
+/// program.
 fn replaced<'f>(scratch: &Scratch, module: usize, functions: &'f [Function]) -> Option<&'f Function> {
     let calls = functions.iter().flat_map(|function| &function.calls);
     let callees = calls.filter_map(|call| match call.kind {
@@ -173,21 +176,21 @@ fn replaced<'f>(scratch: &Scratch, module: usize, functions: &'f [Function]) -> 
     external.find(|&callee| is_replaced(callee)).map(|callee| &functions[callee])
 }
 
-/// Which functions do not call back, in a program like this, as far as its modules' code does not matter.
+/// The functions that do not call back in this program, before the code of its modules is considered.
 fn trusted(scratch: &Scratch, modules: &[Module], wanted: &Wanted) -> NoCallback {
     let facts = || modules.iter().filter_map(|module| module.facts.as_ref());
     let streams = facts().any(|facts| facts.makes_streams) || scratch.names().any(makes_streams);
     let handlers = facts().any(|facts| facts.sets_handlers) || scratch.names().any(sets_handlers);
     let no_callback = NoCallback::new(!scratch.is_library && !streams, wanted, false);
-    // What a traced program calls may be another image's function of that name, which is traced as well.
+    // A traced program may call a function of that name in another image, which is traced too.
     if handlers || wanted.traces { no_callback } else { no_callback.trusting_cxx() }
 }
 
-/// The functions that code which is not encoded can enter.
+/// The functions that code outside the encoded modules can enter.
 struct Entered {
-    /// By a name that another image knows.
+    /// By names that other images know.
     exported: HashSet<Place>,
-    /// By its address, or by a name within this image.
+    /// By their addresses, or by names within this image.
     reached: HashSet<Place>,
     is_library: bool,
 }
@@ -203,7 +206,7 @@ impl Entered {
         }
         let mut reached: HashSet<Place> = scratch.entries().collect();
         for name in &names {
-            // The linker's `--wrap` gives references to other names.
+            // The linker's `--wrap` renames references.
             let wrapped = format!("__wrap_{name}");
             let real = name.strip_prefix("__real_").unwrap_or(name);
             for name in [name, &*wrapped, real] {
@@ -220,10 +223,10 @@ impl Entered {
         Self { exported: scratch.exported(), reached, is_library: scratch.is_library }
     }
 
-    /// Says who enters the function.
+    /// Stores in a function how it may be entered.
     fn set(&self, function: &mut Function, place: Place, scratch: &Scratch) {
         if !scratch.has(place) {
-            // It is not in the program.
+            // The function is not in the program.
             function.calls.clear();
             function.tail_callees.clear();
             (function.external, function.otherwise_used) = (false, false);
@@ -233,7 +236,7 @@ impl Entered {
         let exported = self.exported.contains(&place);
         let elsewhere = exported || self.reached.contains(&place) || function.otherwise_used;
         if function.external {
-            // Its module knows only of itself where the address is.
+            // A module knows only its own uses of the address.
             function.places = AddressPlaces { in_table: elsewhere, elsewhere };
         }
         // The start-up code reaches it.

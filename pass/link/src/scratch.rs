@@ -1,4 +1,4 @@
-//! What the first link has made of the skeletons.
+//! The scratch file: the first link's output, made of skeletons.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,32 +12,32 @@ use pcce_abi::skeleton::{HEADER_LEN, NO_FUNCTION};
 use crate::Error;
 use crate::Module;
 
-/// A function of a module: the module's place in the list, and the function's in the module.
+/// A function of a module: the index of the module, and of the function in the module.
 pub type Place = (usize, usize);
 
 /// A linked file of skeletons.
 pub struct Scratch {
     /// True if it is a shared library.
     pub is_library: bool,
-    /// Whose bodies are at addresses.
+    /// The owners of bodies, by address.
     owners: HashMap<u64, Place>,
-    /// Whom the calls of each body reach, in their order in the skeleton: addresses.
+    /// The addresses that the calls of each body reach, in the order of the skeleton.
     calls: HashMap<Place, Vec<u64>>,
     /// Addresses of symbols.
     symbols: HashMap<String, Vec<u64>>,
-    /// Names of dynamic symbols, and addresses of those that the file defines.
+    /// Dynamic symbols with their addresses; 0 for those that the file does not define.
     dynamic: Vec<(String, u64)>,
-    /// Addresses of functions that choose another one for a name (`ifunc`).
+    /// Addresses of resolvers, which choose the function of a name (`ifunc`).
     resolvers: HashSet<u64>,
-    /// Where the loader and the system begin.
+    /// Addresses at which the loader and the system enter the file.
     entries: Vec<u64>,
 }
 
 impl Scratch {
-    /// Reads the file. `modules`: the skeletons that were linked.
+    /// Reads the file that was linked of the skeletons `modules`.
     ///
     /// # Errors
-    /// It is no executable and no shared library; a function that is there twice.
+    /// The file is no executable and no shared library, or has a function more than once.
     pub fn read(bytes: &[u8], modules: &[Module]) -> Result<Self, Error> {
         let damaged = |what: object::read::Error| Error::NotElf(what.to_string());
         let file = object::read::elf::ElfFile64::<Endianness>::parse(bytes).map_err(damaged)?;
@@ -64,7 +64,7 @@ impl Scratch {
             let code = section.data().map_err(damaged)?;
             scratch.find_bodies(machine, section.address(), code, &ids, modules)?;
         }
-        // The value of a thread-local variable is no address.
+        // The value of a thread-local symbol is no address.
         let is_placed = |symbol: &object::read::elf::ElfSymbol64<'_, '_>| {
             !symbol.is_undefined() && symbol.kind() != object::SymbolKind::Tls
         };
@@ -114,7 +114,7 @@ impl Scratch {
                 let end = from + machine.no_call.len();
                 let target =
                     code.get(from..end).and_then(|call| (machine.call_target)(call, start + end as u64));
-                // For a function that is missing, the linker has put something else there.
+                // If the function is missing, the linker has written something else.
                 calls.push(target.unwrap_or(0));
             }
             if self.calls.insert(place, calls).is_some() {
@@ -133,7 +133,7 @@ impl Scratch {
         self.calls.contains_key(&place)
     }
 
-    /// Whom a call of a body reaches, by its place in the skeleton; none if that is no function of a skeleton.
+    /// The callee of a call of a body, by its place in the skeleton; none if it is no function of a skeleton.
     pub fn callee(&self, caller: Place, call: usize) -> Option<Place> {
         self.owners.get(self.calls.get(&caller)?.get(call)?).copied()
     }
@@ -144,7 +144,7 @@ impl Scratch {
         addresses.filter_map(|address| self.owners.get(address).copied())
     }
 
-    /// The functions that have a name for which `is_one` holds, with it. Not those that only choose another one for it.
+    /// The functions with a name for which `is_one` holds, with that name. Resolvers do not count.
     pub fn called_so(&self, is_one: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, Place)> {
         let symbols = self.symbols.iter().flat_map(|(name, places)| places.iter().map(move |at| (name, at)));
         let all = symbols.chain(self.dynamic.iter().map(|(name, address)| (name, address)));
@@ -152,7 +152,7 @@ impl Scratch {
         places.filter_map(|(name, at)| Some((&**name, *self.owners.get(at)?)))
     }
 
-    /// The names that lead to functions: to which, and how many other addresses have the name.
+    /// The names of functions, each with its functions, and the number of other addresses that have the name.
     pub fn owned(&self) -> impl Iterator<Item = (&str, Vec<Place>, usize)> {
         self.symbols.iter().filter_map(|(name, addresses)| {
             let addresses: HashSet<&u64> = addresses.iter().collect();
@@ -167,7 +167,7 @@ impl Scratch {
         self.dynamic.iter().filter_map(|(_, address)| self.owners.get(address).copied()).collect()
     }
 
-    /// The functions at which the loader or the system begins.
+    /// The functions at which the loader or the system enters the file.
     pub fn entries(&self) -> impl Iterator<Item = Place> {
         self.entries.iter().filter_map(|address| self.owners.get(address).copied())
     }
@@ -190,7 +190,7 @@ pub fn object_code(
     known.ok_or_else(|| Error::NotElf(format!("its machine is {}", machine.0)))
 }
 
-/// A static executable at any address has no interpreter; its dynamic section says what it is.
+/// A static position-independent executable has no interpreter; its dynamic section identifies it.
 fn is_static_pie(file: &object::read::elf::ElfFile64<'_, Endianness>) -> bool {
     let endian = file.endian();
     let data = file.data();
@@ -200,7 +200,7 @@ fn is_static_pie(file: &object::read::elf::ElfFile64<'_, Endianness>) -> bool {
     })
 }
 
-/// The functions that the loader calls at the start and at the end, but for those of arrays.
+/// The functions that the loader calls at the start and at the end, except those in arrays.
 fn dynamic_entries(file: &object::read::elf::ElfFile64<'_, Endianness>) -> Vec<u64> {
     let endian = file.endian();
     let data = file.data();

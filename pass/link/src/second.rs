@@ -1,8 +1,8 @@
-//! Whether the second link has made what was planned: the bodies that the first one kept are those that are called
-//! by their names, and their bytes are those of the generated objects.
+//! Checks that the second link has made what was planned: names lead to the bodies that the first link kept,
+//! and the bytes are those of the generated objects.
 //!
-//! Generated code has other relocations than skeletons, so a linker could choose otherwise. That would be a wrong
-//! frame.
+//! Generated code has other relocations than skeletons, so a linker could choose differently. Then frames
+//! would be wrong.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,13 +18,13 @@ use crate::{Error, Module};
 const FIRST: u64 = 16;
 const WORD: u64 = 8;
 
-/// What the linker has made otherwise than planned, in words; none if all is as it should be. `image`: its output;
-/// `objects`: the generated code, in the order of the modules, as far as it is known.
+/// Describes a difference between the planned and the linked program; none if there is no difference. `image`
+/// is the linker's output, and `objects` the generated code of each module, if it is known.
 ///
-/// A stripped image does not say where its functions are, so that only what it exports is compared.
+/// A stripped image does not say where its functions are, so only its exported symbols are compared.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// A file cannot be read.
 pub fn difference(
     scratch: &Scratch,
     modules: &[Module],
@@ -64,7 +64,7 @@ fn damaged(what: object::read::Error) -> Error {
     Error::NotElf(what.to_string())
 }
 
-/// A name that leads elsewhere than in the first link.
+/// Finds a name that leads to another body than in the first link.
 fn other_bodies(
     scratch: &Scratch,
     modules: &[Module],
@@ -72,12 +72,13 @@ fn other_bodies(
     own: &[Option<&Vec<u64>>],
 ) -> Option<String> {
     for (name, places, others) in scratch.owned() {
-        // A local name is its module's alone.
+        // Local names belong to one module.
         let is_global = |&(module, function): &(usize, usize)| modules[module].functions()[function].external;
         if !places.iter().all(is_global) {
             continue;
         }
-        // Of a file that does not say where functions are, or has lost this one to the collector, nothing is known.
+        // A file may not say where functions are, or the linker's garbage collector may have removed this
+        // one.
         let address = |&(module, function): &(usize, usize)| own[module]?.get(function).copied();
         let (Some(now), Some(expected)) =
             (symbols.get(name), places.iter().map(address).collect::<Option<HashSet<u64>>>())
@@ -96,7 +97,7 @@ fn other_bodies(
     None
 }
 
-/// A section of the object that has not become what is at the addresses of its functions.
+/// Finds a section of the object whose bytes differ from those at the addresses of its functions.
 fn other_bytes(
     object: &[u8],
     addresses: &[u64],
@@ -113,7 +114,7 @@ fn other_bytes(
         let (Some(index), Some(&address)) = (symbol.section_index(), addresses.get(function)) else {
             continue;
         };
-        // The collector has taken it.
+        // The linker's garbage collector has removed it.
         if address == 0 || !seen.insert(index) {
             continue;
         }

@@ -1,6 +1,7 @@
-//! The object that is added to the second link: the dictionary, the modules' site arrays, and verify mode's tables.
+//! The additional object of the second link: the dictionary, the modules' site arrays, and verify mode's
+//! tables.
 //!
-//! It is written as assembly: the linker knows the addresses.
+//! It is written as assembly, since only the linker knows the addresses.
 
 use std::fmt::Write as _;
 
@@ -18,10 +19,10 @@ use crate::Whole;
 /// The label of all site arrays together.
 const SITES: &str = ".Lsites";
 
-/// Writes the object, and the dictionary, which is read from a file with the name [`crate::DICTIONARY`].
+/// Writes the object, and the dictionary, which it includes from the file [`crate::DICTIONARY`].
 ///
 /// # Errors
-/// A name that verify mode's tables cannot hold.
+/// Verify mode's tables cannot hold a name.
 pub fn assembly(
     whole: &Whole<'_>,
     rows: dictionary::Encoding,
@@ -59,7 +60,7 @@ pub fn assembly(
     }
     let record = linked::to_bytes(&symbols, &[rows]);
     let _ = writeln!(asm, ".section {SECTION},\"\",@progbits");
-    // As text it would take longer to assemble than all else.
+    // Text would take longer to assemble than everything else.
     let file = crate::DICTIONARY;
     let _ = writeln!(asm, ".incbin \"{file}\", 0, {SITES_ADDRESS_OFFSET}");
     let _ = writeln!(asm, ".quad {SITES}");
@@ -68,10 +69,10 @@ pub fn assembly(
     Ok((asm, record))
 }
 
-/// Linkers let an object without this section have an executable stack, and with it the whole program.
+/// Without this section, linkers give the whole program an executable stack.
 pub const NO_CODE_ON_STACK: &str = ".section .note.GNU-stack,\"\",@progbits\n";
 
-/// A symbol for what follows, which the whole image knows, and no other.
+/// Defines a symbol, known in this image only, for what follows.
 pub fn object(asm: &mut String, name: &str, len: usize) {
     let _ =
         writeln!(asm, ".globl {name}\n.hidden {name}\n.type {name},@object\n.size {name}, {len}\n{name}:");
@@ -101,7 +102,7 @@ fn write_tables(
         Table::Groups => ".Lgroups",
     };
     let row = |table: Table, index: usize, size: usize| format!("{}+{}", label(table), index * size);
-    // Sites are numbered over all modules, and an empty module has one byte, too.
+    // Sites are numbered over all modules, and the site array of an empty module has one byte.
     let site_addresses: Vec<u64> =
         symbols.iter().flat_map(|module| (module.sites_address..).take(module.sites.len())).collect();
     let address = |place: Place| match place {

@@ -1,5 +1,5 @@
-//! Makes a program again, of what its link has kept ([`crate::kept`]): code is generated, and it is linked by the same
-//! command. Sources, objects and archives need not be there.
+//! Makes a program again from the file that its link has kept ([`crate::kept`]): code is generated, and the
+//! program is linked by the same command. Sources, objects and archives are not needed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,13 +15,13 @@ use crate::links::Links;
 use crate::scratch::{Scratch, Surroundings, with_names};
 use crate::{Error, Generate, Generated, keep};
 
-/// What was kept of a program: the file itself, or for a program the one beside it, or in one of the folders by its
-/// build id.
+/// Finds the kept file for a name: the file itself, or for a program the file beside it, or in one of the
+/// folders, by its build id.
 ///
 /// # Errors
-/// There is none, or it cannot be used.
+/// There is no such file, or it cannot be used.
 pub fn find(file: &Path, folders: &[PathBuf]) -> Result<Kept, Error> {
-    // What is no file may never end.
+    // Reading something that is no regular file may never end.
     if fs::metadata(file).is_ok_and(|data| !data.is_file()) {
         return Err(Error::KeptForeign(file.to_owned()));
     }
@@ -29,7 +29,7 @@ pub fn find(file: &Path, folders: &[PathBuf]) -> Result<Kept, Error> {
         return Kept::read(file);
     }
     let Some(id) = kept::build_id(file) else {
-        // Says what it is, or that it is not there.
+        // The error says whether the file is missing, or has another format.
         return Kept::read(file);
     };
     let of_folders = folders.iter().filter_map(|folder| keep::by_id(folder, &id));
@@ -48,20 +48,20 @@ pub fn find(file: &Path, folders: &[PathBuf]) -> Result<Kept, Error> {
     }
 }
 
-/// What is asked for.
+/// The changes that are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Other {
-    /// Another profile: code does not depend on the one that it had.
+    /// Another profile is used, so that the code does not depend on the old one.
     pub profile: bool,
-    /// This, or something else.
+    /// Anything is changed, the profile included.
     pub any: bool,
 }
 
-/// Makes the program again. `output`: its name; without one it has the name that it had, in this folder.
-/// `other`: what is asked for that it was not made of. Nothing is written unless all goes well.
+/// Makes the program again. `output` is its name; without one it gets its old name, in this folder. `other`
+/// are changes against the old link. Nothing is written on errors.
 ///
 /// # Errors
-/// Why it is not made.
+/// The program cannot be made.
 pub fn again(
     kept: &Kept,
     output: Option<PathBuf>,
@@ -79,7 +79,7 @@ pub fn again(
     let mut scratch = Scratch::new(Path::new(""))?;
     let root = scratch.path().join("root");
     kept.unpack(&root)?;
-    // The output has the name that it had, as far as it can have it in a folder of this link.
+    // The output has its old name, as far as the folder of this link can have it.
     let folder = scratch.path().join("output");
     let word = manifest.output.path();
     let is_below = word.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
@@ -140,15 +140,15 @@ pub fn again(
 /// The link that is made again.
 pub struct Before<'a> {
     manifest: &'a Manifest,
-    /// Where its files are now.
+    /// The folder of its files now.
     root: PathBuf,
 }
 
 impl Before<'_> {
-    /// Checks whether what was linked now is what was linked then.
+    /// Checks that the same was linked as then.
     ///
     /// # Errors
-    /// How it differs.
+    /// The difference.
     pub fn check(&self, linked: &Linked, generated: &Generated) -> Result<(), Error> {
         let other = |what: String| Err(Error::KeptDiffers(what));
         let then: HashSet<&str> = self.manifest.modules.iter().map(String::as_str).collect();
@@ -174,7 +174,7 @@ impl Before<'_> {
         if generated.commands != self.manifest.commands {
             return Err(Error::KeptCommands);
         }
-        // Another installation may have other ones at other places.
+        // Another installation may have them elsewhere.
         let of_code = generated.depends.iter().filter(|file| generated.profile.as_ref() != Some(file));
         for file in of_code.map(|file| canonical(file)) {
             let now = Plain::of(&file, true).map_err(Error::file(&file))?;

@@ -1,4 +1,4 @@
-//! Archives: their members, and copies in which some members are others.
+//! Archives: their members, and copies in which some members are replaced.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,23 +14,23 @@ use object::read::archive::{ArchiveFile, ArchiveKind};
 
 use crate::{Error, elf};
 
-/// How many bytes stand before a member.
+/// The length of a member's header.
 const HEADER: u64 = size_of::<Header>() as u64;
 
-/// A symbol of the index, behind the number of its member.
+/// A symbol of the index, with the number of its member in front.
 type Symbol = (usize, Vec<u8>);
 
 /// A member of an archive.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// Its name; of a thin archive, its path.
+    /// Its name. In a thin archive, its path.
     pub name: Vec<u8>,
-    /// The file in which it is: the archive, or one of its own.
+    /// The file that contains it: the archive, or a file of its own.
     pub file: PathBuf,
-    /// Where it is in that file; none: it is the whole file.
+    /// Its range in that file; none for the whole file.
     pub range: Option<Range<u64>>,
     header: Header,
-    /// Where the header is in the archive.
+    /// The offset of its header in the archive.
     at: u64,
 }
 
@@ -43,7 +43,7 @@ pub struct Archive {
     /// True if its members are files of their own.
     pub thin: bool,
     kind: ArchiveKind,
-    /// The symbols of its index, and where the headers of their members are; none: it has no index.
+    /// The symbols of its index, with the offsets of their members' headers; none if it has no index.
     index: Option<Vec<(Vec<u8>, u64)>>,
 }
 
@@ -94,18 +94,18 @@ impl Archive {
         Ok(Some(Archive { path: path.to_owned(), members, thin, kind: archive.kind(), index }))
     }
 
-    /// What messages call a member.
+    /// The name of a member in messages.
     pub fn shown(&self, member: usize) -> String {
         format!("{}({})", self.path.display(), self.members[member].name.escape_ascii())
     }
 
-    /// Writes a copy in which some members, by their numbers, have the contents of files. All else is as it was: order,
-    /// names, and which member the index names for a symbol.
+    /// Writes a copy in which some members, by number, have the contents of files. Everything else stays: the
+    /// order, the names, and the member that the index has for a symbol.
     pub fn copy(&self, to: &Path, replaced: &HashMap<usize, PathBuf>) -> Result<(), Error> {
         self.copy_of(to, replaced, |_| true)
     }
 
-    /// The same of some members.
+    /// Writes a copy that has some members only.
     pub fn copy_of(
         &self,
         to: &Path,
@@ -117,7 +117,7 @@ impl Archive {
         }
         let mut names = Vec::new();
         let mut sources = Vec::new();
-        // Where each member is among those of the copy.
+        // The place of each member among those of the copy.
         let mut places = HashMap::new();
         for (number, member) in self.members.iter().enumerate().filter(|(number, _)| has(*number)) {
             places.insert(number, sources.len());
@@ -143,7 +143,7 @@ impl Archive {
             let of_place = |(member, name)| Some((*places.get(&member)?, name));
             symbols.into_iter().filter_map(of_place).collect::<Vec<Symbol>>()
         });
-        // The index says where the members are, and stands before them.
+        // The index has the offsets of members, and stands in front of them.
         let sum: usize = index.iter().flatten().map(|(_, name)| name.len() + 1).sum();
         let symbols = index.as_ref().map_or(0, Vec::len);
         let names_length = if names.is_empty() { 0 } else { HEADER + even(names.len() as u64) };
@@ -224,7 +224,7 @@ fn even(size: u64) -> u64 {
     size.next_multiple_of(2)
 }
 
-/// A field of a header: text, and blanks.
+/// A field of a header: text that is padded with blanks.
 fn field_of<const N: usize>(text: &[u8]) -> [u8; N] {
     let mut field = [b' '; N];
     let length = text.len().min(N);

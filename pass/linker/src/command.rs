@@ -1,7 +1,7 @@
-//! The linker's own command line: which of its words are files, where the output goes, what is asked for besides.
+//! The command line of the linker: its inputs, its output, and what else it asks for.
 //!
-//! The spellings of all four linkers are read at once. What only one of them knows does no harm to the others: a word
-//! that is taken for a file and is none is found nowhere among the linked files.
+//! The spellings of all four linkers are read at once. Spellings that only one linker knows do no harm to the
+//! others: a word that is mistaken for a file is not found among the linked files.
 
 mod response;
 mod table;
@@ -16,26 +16,26 @@ use table::Takes;
 
 use crate::Error;
 
-/// What a word of the command is, with its value if that was a word of its own.
+/// The kind of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// A file: an object, an archive, a library, a script.
+    /// An input: an object, an archive, a library, a script.
     Input,
-    /// An option, and its value.
+    /// An option, with its value if that is a word of its own.
     Option(Meaning, Option<OsString>),
 }
 
 /// A word of the command, or an option with the word that is its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// As it was written: one word or two.
+    /// The original words: one or two.
     pub texts: Vec<OsString>,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
 impl Word {
-    /// What it means; none for files.
+    /// Its meaning; none for files.
     pub fn meaning(&self) -> Option<Meaning> {
         match self.kind {
             Kind::Input => None,
@@ -50,7 +50,7 @@ impl Word {
         }
     }
 
-    /// The word with another file in the place of the one that it names or looks for.
+    /// The word with another file instead of the one that it names or looks for.
     pub fn with_file(&self, file: &Path) -> Vec<OsString> {
         match self.meaning() {
             Some(Meaning::Reads | Meaning::SecondReads) => self.with_value(file.as_os_str()),
@@ -73,15 +73,15 @@ impl Word {
     }
 }
 
-/// A command line of a linker, without its name.
+/// The command line of a linker, without the linker's name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Command {
-    /// Its words, those of response files in their place.
+    /// Its words. Response files are expanded.
     pub words: Vec<Word>,
 }
 
 impl Command {
-    /// Reads it.
+    /// Reads a command line.
     ///
     /// # Errors
     /// A response file names itself.
@@ -89,7 +89,7 @@ impl Command {
         Ok(Self::of_words(response::open(arguments).map_err(Error::ResponseFile)?))
     }
 
-    /// Takes words that name no response files.
+    /// Takes words without response files.
     pub fn of_words(words: impl IntoIterator<Item = OsString>) -> Self {
         let mut texts = words.into_iter().peekable();
         let mut words = Vec::new();
@@ -123,7 +123,7 @@ impl Command {
                 texts_of.push(next.clone());
                 value = Some(next);
             }
-            // With a size, GNU ld's `-G` says how large small data are.
+            // With a size, GNU ld's `-G` is the limit of small data.
             let meaning = if bytes.starts_with(b"-G") && value.is_some() { Meaning::Other } else { meaning };
             words.push(Word { texts: texts_of, kind: Kind::Option(meaning, value) });
         }
@@ -139,7 +139,7 @@ impl Command {
         self.links() && !self.is_partial()
     }
 
-    /// Returns whether objects are joined to one.
+    /// Returns whether objects are joined to one object.
     pub fn joins_objects(&self) -> bool {
         self.links() && self.is_partial()
     }
@@ -154,23 +154,23 @@ impl Command {
         self.has(Meaning::Relocatable)
     }
 
-    /// Returns whether they ask for equal functions to become one.
+    /// Returns whether the words ask for folding of equal functions.
     pub fn folds(&self) -> bool {
         self.has(Meaning::Folding)
     }
 
-    /// Returns whether they ask for a program at fixed addresses.
+    /// Returns whether the words ask for a program at fixed addresses.
     pub fn is_at_fixed_addresses(&self) -> bool {
         self.has(Meaning::Fixed)
     }
 
-    /// Returns whether no question is asked, and there are files.
+    /// Returns whether the command only links: it asks no question, and has inputs.
     fn links(&self) -> bool {
         let file = |word: &Word| matches!(word.kind, Kind::Input | Kind::Option(Meaning::Library, _));
         !self.has(Meaning::Question) && self.words.iter().any(file)
     }
 
-    /// Where the output goes.
+    /// The output file.
     pub fn output(&self) -> PathBuf {
         let named = self.words.iter().rev().find(|word| word.meaning() == Some(Meaning::Output));
         named.and_then(Word::value).map_or_else(|| PathBuf::from("a.out"), PathBuf::from)
@@ -183,20 +183,19 @@ impl Command {
         kinds.clone().find(of_image) == Some(Meaning::Shared)
     }
 
-    /// The first word with which nothing can be linked twice.
+    /// The first word that makes it impossible to link twice.
     pub fn refused(&self) -> Option<&Word> {
         self.words.iter().find(|word| {
             // The format of every output here.
             let elf = word.value().is_some_and(|value| value.as_bytes().starts_with(b"elf"));
             let refused = word.meaning() == Some(Meaning::Refused)
                 && !(elf && word.texts[0].as_bytes().contains(&b'f'));
-            // Its objects are compared with the output.
+            // The objects that it keeps are compared with the output.
             refused || self.compiles() && word.meaning() == Some(Meaning::Objects)
         })
     }
 
-    /// The text files in which names of linked files stand when the linker has written them, and whether `make` reads
-    /// them.
+    /// The text files in which the linker writes names of linked files, each with whether `make` reads it.
     pub fn side_texts(&self) -> Vec<(PathBuf, bool)> {
         let texts = self.words.iter().filter_map(|word| match word.meaning()? {
             Meaning::SideText => Some((word.value()?.into(), false)),
@@ -219,7 +218,7 @@ fn cluster(word: &[u8]) -> Option<impl Iterator<Item = (u8, Meaning)>> {
     all.filter(|all| all.len() > 1 && !known).map(Vec::into_iter)
 }
 
-/// Where the option has its value, what it means, and the value if it is in the same word.
+/// Where the option's value is, its meaning, and the value if it is in the same word.
 fn option(word: &[u8]) -> (Takes, Meaning, Option<&OsStr>) {
     let dashes = if word.starts_with(b"--") { 2 } else { 1 };
     let rest = &word[dashes..];
@@ -247,7 +246,7 @@ fn option(word: &[u8]) -> (Takes, Meaning, Option<&OsStr>) {
     }
 }
 
-/// The option that lld takes from what another linker would hand to its plugin.
+/// The option that lld recognises in an option for another linker's plugin.
 fn plugin_option(text: &[u8]) -> Option<(Takes, Meaning, Option<&OsStr>)> {
     let text = str::from_utf8(text).ok()?;
     let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));

@@ -1,4 +1,4 @@
-//! The objects that a linker makes of bitcode: it leaves copies of them in a folder.
+//! The objects that a linker makes of bitcode. It leaves copies of them in a folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// The linker's word for the folder.
+/// The linker's option for the folder.
 #[must_use]
 pub fn into(folder: &Path) -> OsString {
     [OsStr::new("--lto-obj-path="), folder.join("object").as_os_str()].into_iter().collect()
 }
 
-/// The objects in it. The file is empty of a kind of bitcode that the link does not have, and of an object that was in
-/// the linker's own cache: neither is here.
+/// The objects in the folder. Files are empty for kinds of bitcode that the link does not have, and for
+/// objects from the linker's own cache; these are left out.
 ///
 /// # Errors
 /// The folder cannot be read.

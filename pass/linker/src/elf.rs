@@ -1,4 +1,4 @@
-//! What objects and linked images say of themselves: the ids of modules, and the symbols that they define.
+//! Objects and linked images: the ids of their modules, and the symbols that they define.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,19 +11,20 @@ use pcce_abi::skeleton;
 
 use crate::{Error, partial};
 
-/// The section with the id of a module whose code was not generated yet.
+/// The section with the id of a module whose code is not generated yet.
 pub const MODULE: (&str, &[u8; 8]) = (skeleton::MODULE_SECTION, &skeleton::MODULE_MAGIC);
 /// The section with the id of a module in its code.
 pub const CODE: (&str, &[u8; 8]) = (skeleton::CODE_SECTION, &skeleton::CODE_MAGIC);
-/// How many bytes each id has, with what stands before it.
+/// The length of an id with its magic bytes.
 const RECORD: usize = 16;
-/// Bytes of a relocation.
+/// The length of a relocation.
 const RELA: usize = 24;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// An object, with the ids of its modules; and the section with its inputs, if it was joined of others.
+    /// An object, with the ids of its modules, and the section with its inputs if it is the output of a
+    /// partial link.
     Object(Vec<u64>, Option<Vec<u8>>),
     /// An object of LLVM's bitcode.
     Bitcode,
@@ -33,17 +34,17 @@ pub enum Found {
     Other,
 }
 
-/// How much of a file [`look`] must see first.
+/// The number of first bytes that [`look`] needs.
 pub const START: usize = 18;
 
-/// Looks at an object or a library, of which `start` is the beginning; `all` reads it if it is an object. `shown` is
-/// what messages call it.
+/// Looks at an object or a library. `start` are its first bytes; `all` reads all of it. `shown` is its name
+/// in messages.
 pub fn look(start: &[u8], all: impl FnOnce() -> Result<Vec<u8>, Error>, shown: &str) -> Result<Found, Error> {
     // The linker compiles it.
     if start.starts_with(b"BC\xc0\xde") || start.starts_with(b"\xde\xc0\x17\x0b") {
         return Ok(Found::Bitcode);
     }
-    // What is no ELF file is the linker's to read.
+    // The linker reads files that are not ELF.
     if start.len() < START || !start.starts_with(b"\x7fELF\x02") {
         return Ok(Found::Other);
     }
@@ -65,9 +66,9 @@ pub fn look(start: &[u8], all: impl FnOnce() -> Result<Vec<u8>, Error>, shown: &
     }
 }
 
-/// Sorts the relocations of an object's unwind tables by their places. mold 1.10 writes those of a second file's
-/// personality behind the first file's, and ends by a signal where it reads that. (The pass needs a personality of C,
-/// for landing pads of its own, beside that of C++.)
+/// Sorts the relocations of an object's unwind tables by their offsets. mold 1.10 writes those of a second
+/// file's personality behind the first file's, and crashes when it reads them. (The pass needs the
+/// personality of C, for landing pads of its own, beside that of C++.)
 pub fn sort_unwind_relocations(file: &Path) -> Result<(), Error> {
     let damaged =
         |error: object::Error| Error::Damaged { file: file.display().to_string(), cause: error.to_string() };
@@ -92,7 +93,7 @@ pub fn sort_unwind_relocations(file: &Path) -> Result<(), Error> {
     fs::write(file, data).map_err(Error::file(file))
 }
 
-/// The ids in one kind of section of a file.
+/// The ids in sections of one kind.
 fn ids<'d>(
     file: &ElfFile64<'d, Endianness, impl ReadRef<'d>>,
     (name, magic): (&str, &[u8; 8]),
@@ -116,37 +117,39 @@ fn ids<'d>(
     Ok(ids)
 }
 
-/// The ids of an object or a linked file: modules without code, and with code. Messages call it `shown`.
+/// The ids of an object or a linked file: of modules without code, and with code. `shown` is its name in
+/// messages.
 pub fn all_ids<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<(Vec<u64>, Vec<u64>), Error> {
     let file = ElfFile64::<Endianness, _>::parse(data)
         .map_err(|error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() })?;
     Ok((ids(&file, MODULE, shown)?, ids(&file, CODE, shown)?))
 }
 
-/// The same of a file of any size.
+/// The ids of a file of any size.
 pub fn ids_of_file(path: &Path, shown: &Path) -> Result<(Vec<u64>, Vec<u64>), Error> {
     let cache = ReadCache::new(File::open(path).map_err(Error::file(path))?);
     all_ids(&cache, &shown.display().to_string())
 }
 
-/// Returns whether a file is there that can have ids: other machines and formats have none.
+/// Returns whether the file exists and can have ids. Other formats have none.
 pub fn is_elf64(path: &Path) -> bool {
     let mut start = [0; 5];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
     read.is_ok() && start == *b"\x7fELF\x02"
 }
 
-/// The names that an object or an image defines: those for others only, as an archive's index has them, or all.
+/// The names that an object or an image defines: all, or those that other files see, as in an archive's
+/// index.
 pub fn defined<'d>(data: impl ReadRef<'d>, all: bool, shown: &str) -> Result<Vec<Vec<u8>>, Error> {
     names(data, shown, |local, undefined| (all || !local) && !undefined)
 }
 
-/// The names that an object leaves to others.
+/// The undefined names of an object.
 pub fn undefined<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Vec<Vec<u8>>, Error> {
     names(data, shown, |local, undefined| !local && undefined)
 }
 
-/// The source that an object says it was made of.
+/// The source file of an object, as it records it.
 pub fn source<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Option<String>, Error> {
     let damaged = |error: object::Error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() };
     let file = ElfFile64::<Endianness, _>::parse(data).map_err(damaged)?;
@@ -154,8 +157,8 @@ pub fn source<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Option<String>,
     Ok(source.and_then(|symbol| symbol.name().ok().map(str::to_owned)))
 }
 
-/// Returns whether a file is a shared library that does not say by which name programs load it, so that they have the
-/// name by which it was linked.
+/// Returns whether a file is a shared library without a name for the loader (`DT_SONAME`), so that programs
+/// load it by the name by which it was linked.
 pub fn is_library_without_name(path: &Path) -> Result<bool, Error> {
     let cache = ReadCache::new(File::open(path).map_err(Error::file(path))?);
     let Ok(file) = ElfFile64::<Endianness, _>::parse(&cache) else { return Ok(false) };
@@ -164,7 +167,8 @@ pub fn is_library_without_name(path: &Path) -> Result<bool, Error> {
     Ok(file.elf_header().e_type(file.endian()) == ET_DYN && !has_name)
 }
 
-/// The names of those symbols for which `wanted` holds: whether they are local, and undefined.
+/// The names of the symbols for which `wanted` holds. It gets whether a symbol is local, and whether it is
+/// undefined.
 fn names<'d>(
     data: impl ReadRef<'d>,
     shown: &str,

@@ -1,10 +1,10 @@
-//! Why something was not linked. The text names the thing, the cause and the cure.
+//! Reasons why something was not linked. Each text names the thing, the cause and the cure.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why something was not linked.
+/// A reason why something was not linked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,7 +33,7 @@ pub enum Error {
     /// There is no linker.
     #[error("no linker `{}` in PATH, besides this program; PCCE_LINKER names one by its whole path", .0.display())]
     NoLinker(OsString),
-    /// A linker of which nobody knows where it is, or this program.
+    /// The linker cannot be found, or it is this program.
     #[error("PCCE_LINKER is `{}`, and must be the whole path of a linker that is not this program", .0.display())]
     NotALinker(PathBuf),
     /// A file of words that names itself.
@@ -123,7 +123,7 @@ pub enum Error {
         /// What the linker says.
         said: String,
     },
-    /// The joined object has lost what it is to carry.
+    /// The output of a partial link has lost its inputs.
     #[error("{}: {what}; the file was removed", .file.display())]
     NotJoined {
         /// The object.
@@ -186,7 +186,7 @@ pub enum Error {
          of them out"
     )]
     KeepsBitcode,
-    /// A name that would be another one.
+    /// A file name would change.
     #[error(
         "{} has no SONAME, so that the program loads it by the name on this command line, which counts from this folder: \
          that cannot be kept (--pcce-keep); link the library with `-Wl,-soname,NAME`, or name it by `-l`",
@@ -256,13 +256,13 @@ pub enum Error {
     /// A link that was made again, with the user's names.
     #[error("{0}")]
     Again(String),
-    /// The second link is not the first one's, and so was not that behind it.
+    /// The second link has not linked the same modules as the first one, nor has the one behind it.
     #[error(
         "what is linked depends on the code that is generated for it: {0}; please report it, and link with \
          `--whole-archive` around the archive meanwhile"
     )]
     Unstable(String),
-    /// The second link has not made what was planned of the first one.
+    /// The second link has not made what was planned.
     #[error(
         "{0}: the linker has made of the generated code something else than of the modules before; please report it, \
          and link with another linker meanwhile"

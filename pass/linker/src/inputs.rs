@@ -1,4 +1,4 @@
-//! The second link's words: those of the command, with generated code in the place of the modules.
+//! The words of the second link: those of the command, with generated code instead of the modules.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -12,28 +12,28 @@ use crate::linked::{Linked, Place, canonical};
 use crate::scratch::Scratch;
 use crate::{Error, Generated, elf, partial, scripts};
 
-/// So deep scripts may name scripts.
+/// The depth to which scripts may name scripts.
 const MOST_SCRIPTS: usize = 8;
 
-/// The words of a link, and which files stand in the place of others.
+/// The words of a link, and the files that replace others.
 #[derive(Debug, Default)]
 pub struct Inputs {
-    /// As many as the command has, and further ones.
+    /// The command's words, and further ones.
     pub words: Vec<(Word, Vec<OsString>)>,
-    /// Files of this link, and those in whose place they are, as the linker names them.
+    /// Files of this link, each with the file that it replaces, under the name that the linker uses.
     pub copies: Vec<(PathBuf, PathBuf)>,
     /// The further objects.
     pub extra: Vec<PathBuf>,
 }
 
 impl Inputs {
-    /// Those of the command.
+    /// The words of the command.
     pub fn of(command: &Command) -> Self {
         let words = command.words.iter().map(|word| (word.clone(), word.texts.clone())).collect();
         Inputs { words, ..Inputs::default() }
     }
 
-    /// With generated code in the place of what was linked. Copies go into `folder`.
+    /// Replaces the modules by generated code. Copies go into `folder`.
     pub fn replaced(
         command: &Command,
         linked: &Linked,
@@ -57,9 +57,9 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// With copies in `folder` of what the link was made of, to be linked again when that is gone: objects that the
-    /// command names, files with modules, scripts that name these, and lists. All other names are whole. Words for what
-    /// the linker writes beside the output are left out.
+    /// Replaces inputs by copies in `folder` that are linked again when the originals are gone: objects that
+    /// the command names, files with modules, scripts that name these, and lists. All other names become
+    /// absolute. Options for files that the linker writes beside the output are left out.
     pub fn to_keep(command: &Command, linked: &Linked, folder: &Path) -> Result<Self, Error> {
         let mut inputs = Inputs::of(command);
         let mut new = Replacements::to_keep(command, linked, folder);
@@ -70,11 +70,11 @@ impl Inputs {
                 path.map(PathBuf::into_os_string).map_err(Error::file(Path::new(name)))
             };
             match word.meaning() {
-                // A script has a copy by now, of another text.
+                // A script has a copy with another text already.
                 _ if replaced.is_some() || *texts != word.texts => {}
                 None if word.input().is_some_and(|path| path.is_relative() && path.is_file()) => {
                     let path = Path::new(&texts[0]);
-                    // The output would call it by its whole name.
+                    // The output would contain the absolute name.
                     if elf::is_library_without_name(path)? {
                         return Err(Error::NoName(path.to_owned()));
                     }
@@ -102,13 +102,13 @@ impl Inputs {
                         *texts = word.with_file(&new.link(file, file)?);
                     }
                 }
-                // gcc's own file, of another name in each link.
+                // gcc's own file has another name in each link.
                 Some(Meaning::Other)
                     if word.value().is_some_and(|v| v.as_bytes().starts_with(b"-fresolution=")) =>
                 {
                     texts.clear();
                 }
-                // Where libraries are looked for that others need.
+                // The folders in which libraries that other libraries need are looked for.
                 Some(Meaning::Other) if word.texts[0].to_string_lossy().contains("rpath-link") => {
                     let value = word.value().unwrap_or_default();
                     let folders = std::env::split_paths(value).map(|folder| whole(folder.as_os_str()));
@@ -123,7 +123,8 @@ impl Inputs {
     }
 }
 
-/// For each word of the command the file that it names, or that is found for it in the command's own folders.
+/// For each word of the command, the file that it names, or that is found for it in the command's own
+/// folders.
 pub fn files_of(command: &Command) -> Vec<Option<PathBuf>> {
     let folders = Folders::of(command);
     let file = |(word, only_archives): (&Word, bool)| match (word.meaning(), word.value()) {
@@ -134,7 +135,7 @@ pub fn files_of(command: &Command) -> Vec<Option<PathBuf>> {
     command.words.iter().zip(only_archives(command)).map(file).collect()
 }
 
-/// For each word whether libraries are archives there (`-Bstatic`).
+/// For each word, whether libraries are archives there (`-Bstatic`).
 fn only_archives(command: &Command) -> Vec<bool> {
     let mut states = vec![false];
     let state = |word: &Word| {
@@ -153,7 +154,7 @@ fn only_archives(command: &Command) -> Vec<bool> {
     command.words.iter().map(state).collect()
 }
 
-/// The same, of those files that are asked for: `has` tells them, and `all` are they, without symbolic links.
+/// For each word, its file among those for which `has` holds. `all` are these files, without symbolic links.
 pub fn files_of_words(
     command: &Command,
     has: impl Fn(&Path) -> bool,
@@ -161,7 +162,7 @@ pub fn files_of_words(
 ) -> Result<Vec<Option<PathBuf>>, Error> {
     let mut found: Vec<Option<PathBuf>> =
         files_of(command).into_iter().map(|file| file.filter(|file| has(file))).collect();
-    // What the linker has found for `-l` elsewhere: in its own folders, or behind a file of another machine.
+    // The linker has found `-l` elsewhere: in its own folders, or behind a file of another machine.
     let covered: HashSet<PathBuf> = found.iter().flatten().map(|file| canonical(file)).collect();
     for file in all.iter().filter(|file| !covered.contains(*file)) {
         let base = file.file_name().unwrap_or_default();
@@ -180,13 +181,13 @@ pub fn files_of_words(
     Ok(found)
 }
 
-/// The parts of a name, without where it begins and what leads elsewhere.
+/// The components of a path, without the root, `.` and `..`.
 pub fn tail(file: &Path) -> PathBuf {
     file.components().filter(|c| matches!(c, Component::Normal(_))).collect()
 }
 
-/// Where further objects go: before what has a module or can be a library, whichever is first, so that libraries behind
-/// it give what they need; and not among objects that are linked only if they are needed.
+/// The position of further objects: before the first input that has a module or can be a library, so that
+/// libraries behind it provide what they need; and not among objects that are linked only if needed.
 fn place_of_further(command: &Command, replaced: &[Option<PathBuf>]) -> usize {
     let is_library = |word: &Word| match word.input() {
         Some(path) => path.extension().is_some_and(|e| e == "a" || e == "so") && path.is_file(),
@@ -201,7 +202,7 @@ fn place_of_further(command: &Command, replaced: &[Option<PathBuf>]) -> usize {
     start.filter(|start| end.is_none_or(|end| end < *start)).unwrap_or(first)
 }
 
-/// What the linker looks for where the command says `-lNAME`.
+/// The file names that the linker tries for `-lNAME`.
 fn names(name: &OsStr, only_archives: bool) -> Vec<OsString> {
     if let Some(file) = name.as_bytes().strip_prefix(b":") {
         return vec![OsString::from_vec(file.to_vec())];
@@ -210,7 +211,7 @@ fn names(name: &OsStr, only_archives: bool) -> Vec<OsString> {
     if only_archives { vec![with(b".a")] } else { vec![with(b".so"), with(b".a")] }
 }
 
-/// The folders of `-L`, and the root of the system.
+/// The folders of `-L`, and the system root.
 struct Folders {
     list: Vec<PathBuf>,
     root: OsString,
@@ -239,7 +240,7 @@ impl Folders {
     }
 }
 
-/// The files that stand for others, as far as they are made.
+/// The replacements of files, made when they are needed.
 struct Replacements<'a> {
     linked: &'a Linked,
     folder: &'a Path,
@@ -247,9 +248,9 @@ struct Replacements<'a> {
     archives: HashMap<PathBuf, HashMap<usize, PathBuf>>,
     /// True if copies of archives have those members only that the linker has named.
     only_named: bool,
-    /// Those that are made, by what they stand for.
+    /// The replacements that exist, by the file that they replace.
     made: HashMap<PathBuf, PathBuf>,
-    /// What scripts name, without symbolic links.
+    /// The files that scripts name, without symbolic links.
     in_scripts: HashSet<PathBuf>,
 }
 
@@ -283,7 +284,7 @@ impl<'a> Replacements<'a> {
         Ok(new)
     }
 
-    /// What is kept stands for itself.
+    /// Kept objects replace themselves.
     fn to_keep(command: &Command, linked: &'a Linked, folder: &'a Path) -> Self {
         let named: HashSet<PathBuf> = command.words.iter().filter_map(Word::input).map(canonical).collect();
         let (mut objects, mut archives) = (HashMap::new(), HashMap::new());
@@ -301,7 +302,7 @@ impl<'a> Replacements<'a> {
         Self { linked, folder, objects, archives, only_named: true, made, in_scripts }
     }
 
-    /// Puts copies into the place of the command's files. For each word the file in whose place there is one.
+    /// Makes copies that replace the command's files. Returns the replacement for each word, if there is one.
     fn replace(&mut self, command: &Command, inputs: &mut Inputs) -> Result<Vec<Option<PathBuf>>, Error> {
         let scripts = self.scripts(command)?;
         let all: Vec<PathBuf> =
@@ -322,7 +323,7 @@ impl<'a> Replacements<'a> {
         Ok(replaced)
     }
 
-    /// The copies, and in whose place they are.
+    /// The copies, each with the file that it replaces.
     fn copies(&self) -> Vec<(PathBuf, PathBuf)> {
         self.made.iter().map(|(file, copy)| (copy.clone(), file.clone())).collect()
     }
@@ -338,7 +339,7 @@ impl<'a> Replacements<'a> {
         files
     }
 
-    /// What stands for a file, under a name that ends as its own: scripts and `--exclude-libs` go by names.
+    /// The replacement of a file. Its name has the same ending: scripts and `--exclude-libs` match names.
     fn copy(&mut self, file: &Path) -> Result<PathBuf, Error> {
         if let Some(copy) = self.made.get(file) {
             return Ok(copy.clone());
@@ -358,7 +359,7 @@ impl<'a> Replacements<'a> {
         Ok(copy)
     }
 
-    /// Lets another file stand for one.
+    /// Replaces one file by another.
     fn link(&mut self, file: &Path, other: &Path) -> Result<PathBuf, Error> {
         if let Some(copy) = self.made.get(file) {
             return Ok(copy.clone());
@@ -369,7 +370,7 @@ impl<'a> Replacements<'a> {
         Ok(copy)
     }
 
-    /// Where the next copy goes, of this file.
+    /// The path of the next copy, which is one of this file.
     fn place(&self, file: &Path) -> Result<PathBuf, Error> {
         let copy = self.folder.join(self.made.len().to_string()).join(tail(file));
         let folder = copy.parent().unwrap_or(self.folder);
@@ -377,7 +378,7 @@ impl<'a> Replacements<'a> {
         Ok(copy)
     }
 
-    /// For each word the script that it names, and what stands in its place, if the script names a file that is
+    /// For each word, the script that it names, with its replacement, if the script names a file that is
     /// replaced.
     fn scripts(&mut self, command: &Command) -> Result<Vec<Option<(PathBuf, PathBuf)>>, Error> {
         let folders = Folders::of(command);
@@ -397,7 +398,8 @@ impl<'a> Replacements<'a> {
         Ok(scripts)
     }
 
-    /// What stands for a script; none if it names no file that is replaced. `depth`: as deep scripts may name scripts.
+    /// The replacement of a script; none if it names no file that is replaced. `depth` is how deep further
+    /// scripts may be nested.
     fn script(
         &mut self,
         script: &Path,
@@ -442,7 +444,7 @@ impl<'a> Replacements<'a> {
             } else if let Some(place) =
                 places.first().filter(|place| library.is_none() && self.is_read(place))
             {
-                // The copy is not where the script is.
+                // The copy is in another folder than the script.
                 new.push((range, canonical(place)));
             }
         }

@@ -1,4 +1,4 @@
-//! Keeps what a link was made of ([`crate::kept`]), when it is asked to.
+//! Keeps the inputs of a link in a file ([`crate::kept`]) on request.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -13,17 +13,17 @@ use crate::linked::{Linked, canonical};
 use crate::scratch::with_names;
 use crate::{Error, Generated, scripts};
 
-/// Says that a link keeps, and where.
+/// The variable that requests it, and says where.
 pub const VARIABLE: &str = "PCCE_KEEP";
-/// What names of such files end in.
+/// The ending of the names of such files.
 pub const ENDING: &str = ".pcce-kept";
-/// The subfolder in which files have their build ids as names, as debuggers know it.
+/// The subfolder in which files are named by build ids, as debuggers expect.
 const BY_ID: &str = ".build-id";
-/// The variables that linkers look at.
+/// The environment variables that linkers read.
 const VARIABLES: [&str; 5] =
     ["LD_RUN_PATH", "LD_LIBRARY_PATH", "GNUTARGET", "LDEMULATION", "SOURCE_DATE_EPOCH"];
 
-/// Where a link keeps.
+/// The place of the kept file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// Beside its output.
@@ -33,13 +33,13 @@ pub enum Place {
 }
 
 impl Place {
-    /// What the environment asks for.
+    /// Reads the request from the environment.
     pub fn of_environment() -> Option<Self> {
         let value = std::env::var_os(VARIABLE).filter(|value| !value.is_empty())?;
         Some(if value == "1" { Place::Beside } else { Place::Folder(value.into()) })
     }
 
-    /// The file for a program; none if it would be named by a build id that there is not.
+    /// The file for a program; none if it would be named by a missing build id.
     pub fn of(&self, program: &Path, build_id: Option<&str>) -> Option<PathBuf> {
         match self {
             Place::Beside => Some(beside(program)),
@@ -61,11 +61,11 @@ pub fn by_id(folder: &Path, build_id: &str) -> Option<PathBuf> {
     Some(folder.join(BY_ID).join(start).join(format!("{rest}{ENDING}")))
 }
 
-/// A link that is done.
+/// A finished link.
 pub struct Done<'a> {
     pub command: &'a Command,
     pub linker: &'a Path,
-    /// What it has made.
+    /// Its output.
     pub output: &'a Path,
     /// What was linked.
     pub linked: &'a Linked,
@@ -88,7 +88,7 @@ impl Done<'_> {
         let file = file.ok_or_else(|| Error::NoBuildId(self.output.to_owned()))?;
         let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let written = fs::create_dir_all(parent).and_then(|()| {
-            // Whoever reads the file reads all of it. Rights are those of any new file.
+            // Readers see a complete file. It has the rights of any new file.
             let rights = std::os::unix::fs::PermissionsExt::from_mode(0o666);
             let mut new = tempfile::Builder::new().prefix(".new-").permissions(rights).tempfile_in(parent)?;
             kept::write(new.as_file_mut(), &manifest, &folder)?;
@@ -145,7 +145,7 @@ impl Done<'_> {
         })
     }
 
-    /// All that the link has read or run, and that is not kept.
+    /// All files that the link has read or run, and that are not kept.
     fn plain(&self, inputs: &Inputs) -> Result<Vec<Plain>, Error> {
         let Linked { plain, shared_libraries, others, partials, .. } = self.linked;
         let kept: HashSet<PathBuf> = inputs.copies.iter().map(|(_, file)| canonical(file)).collect();
@@ -162,7 +162,7 @@ impl Done<'_> {
         for file in read.filter(is_left) {
             all.insert((std::path::absolute(&file).map_err(Error::file(&file))?, false));
         }
-        // They have several names.
+        // A file may have several names.
         all.extend(tools.map(|file| (canonical(&file), true)));
         all.iter().map(|(file, is_tool)| Plain::of(file, *is_tool).map_err(Error::file(file))).collect()
     }

@@ -1,8 +1,8 @@
-//! The file that a link keeps, of which its program can be made again without sources and objects: what
-//! [`crate::keep`] writes, and [`crate::again`] reads. The format is in docs/formats.md.
+//! The file that a link keeps, from which its program can be made again without sources and objects.
+//! [`crate::keep`] writes it, and [`crate::again`] reads it. The format is in docs/formats.md.
 //!
-//! What is read is taken for damaged: a file is unpacked when its checksum is right, into a folder of its own, and no
-//! size in it is believed.
+//! The content is not trusted: a file is unpacked only if its checksum is right, into a folder of its own,
+//! and sizes in it are checked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -18,21 +18,21 @@ use crate::Error;
 use crate::inputs::tail;
 use crate::scratch::with_names;
 
-/// What such a file begins with; its version (4 bytes, little endian), the SHA-256 of all that follows, the length of
-/// the manifest (8), the manifest, and the contents follow.
+/// The magic bytes. The version follows (4 bytes, little endian), then the SHA-256 of everything behind it,
+/// the length of the manifest (8 bytes), the manifest, and the contents.
 const MAGIC: &[u8; 8] = b"PCCEKEPT";
 /// The version that is written and read.
 pub const VERSION: u32 = 1;
 const HASH: usize = 32;
 const HEADER: u64 = (MAGIC.len() + 4 + HASH) as u64;
-/// Contents are at most so many times as long as what they are compressed to, or so long.
+/// The limit of contents: this factor of their compressed length, or at least this length.
 const MOST: (u64, u64) = (4096, 1 << 20);
-/// What stands for the folder of contents begins with this; a number follows.
+/// The prefix of the placeholder for the folder of contents; a number follows.
 const ROOT: &str = "/.pcce-kept-";
 /// Level 3 is zstd's own choice.
 const LEVEL: i32 = 3;
 
-/// A name of the system, in JSON as text, or as its bytes where it is none.
+/// A name of the operating system. In JSON it is text, or bytes if it is not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Name(pub OsString);
@@ -79,42 +79,43 @@ impl Name {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The release that has written it.
+    /// The release that wrote it.
     pub release: String,
-    /// The program, by its whole name.
+    /// The absolute path of the program.
     pub program: Name,
-    /// What the command calls it. Linkers put it into programs that have versions, and no name of their own.
+    /// The program's name in the command. Linkers put it into programs that have versions, and no name of
+    /// their own.
     pub output: Name,
     /// Its build id, in hexadecimal digits.
     pub build_id: Option<String>,
     /// The folder in which it was linked.
     pub folder: Name,
     pub linker: Name,
-    /// The variables of the environment that linkers look at; those without a value were not set.
+    /// The environment variables that linkers read. Those without a value were not set.
     pub variables: Vec<(String, Option<Name>)>,
-    /// What stands for the folder with the contents, in words and scripts.
+    /// The placeholder for the folder of contents, in words and scripts.
     pub root: Name,
-    /// The words of the linker's command, but for its output.
+    /// The words of the linker's command, without its output.
     pub words: Vec<Name>,
     /// The ids of the modules that were linked, in hexadecimal digits, sorted.
     pub modules: Vec<String>,
-    /// The SHA-256 of what the compilers said that they do, in hexadecimal digits.
+    /// The SHA-256 of the compilers' own descriptions of their commands, in hexadecimal digits.
     pub commands: String,
-    /// The profile of calls that it was encoded for; one of the next.
+    /// The profile of calls that the program was encoded with. It is one of the next files.
     pub profile: Option<Name>,
-    /// The files of which nothing but this is kept.
+    /// The files of which only a checksum is kept.
     pub plain: Vec<Plain>,
-    /// Those whose contents are here, in order.
+    /// The files whose contents are kept, in order.
     pub files: Vec<Content>,
 }
 
-/// A file that must be there again.
+/// A file that must exist again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plain {
-    /// Its whole name.
+    /// Its absolute path.
     pub path: Name,
-    /// How long it is.
+    /// Its length.
     pub size: u64,
     /// `sha256:` or `build-id:`, and hexadecimal digits.
     pub identity: String,
@@ -124,18 +125,19 @@ pub struct Plain {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Content {
-    /// Where it is below the folder of contents.
+    /// Its path below the folder of contents.
     pub name: Name,
-    /// What the user calls it.
+    /// The user's name for it.
     pub shown: Name,
-    /// How long it is.
+    /// Its length.
     pub size: u64,
-    /// It is a script, in which [`Manifest::root`] stands.
+    /// It is a script that contains [`Manifest::root`].
     pub is_script: bool,
 }
 
 impl Plain {
-    /// A file as it is now. Of a tool its build id will do: tools are large.
+    /// Describes a file as it is now. A tool is identified by its build id if it has one, since tools are
+    /// large.
     ///
     /// # Errors
     /// It cannot be read.
@@ -153,14 +155,14 @@ impl Plain {
         Ok(Self { path: path.into(), size, identity })
     }
 
-    /// Checks whether the file is there, and is as it was.
+    /// Checks that the file exists and has not changed.
     ///
     /// # Errors
-    /// What it is.
+    /// The difference.
     pub fn check(&self) -> Result<(), Error> {
         let path = self.path.path();
         let differs = |cause: String| Error::KeptInput { path: path.to_owned(), cause };
-        // What is no file may never end.
+        // Reading something that is no regular file may never end.
         match fs::metadata(path) {
             Ok(data) if data.is_file() => {}
             Ok(_) => return Err(differs("is no file".to_owned())),
@@ -191,7 +193,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What is written, and its hash.
+/// A writer that hashes what it writes.
 struct Hashing<W> {
     to: W,
     hash: Sha256,
@@ -209,10 +211,10 @@ impl<W: Write> Write for Hashing<W> {
     }
 }
 
-/// Writes a file. `folder`: has the contents.
+/// Writes a file with the contents in `folder`.
 ///
 /// # Errors
-/// Those of the system.
+/// An error of the system.
 pub fn write(to: &mut File, manifest: &Manifest, folder: &Path) -> io::Result<()> {
     to.write_all(&[0; HEADER as usize])?;
     let hash = write_contents(&mut *to, manifest, folder)?;
@@ -220,7 +222,7 @@ pub fn write(to: &mut File, manifest: &Manifest, folder: &Path) -> io::Result<()
     to.write_all(&[&MAGIC[..], &VERSION.to_le_bytes(), &hash].concat())
 }
 
-/// Writes what follows the checksum, which it returns.
+/// Writes everything behind the checksum. Returns the checksum.
 fn write_contents(to: &mut File, manifest: &Manifest, folder: &Path) -> io::Result<[u8; HASH]> {
     let root = (folder.to_owned(), manifest.root.path().to_owned());
     let document = serde_json::to_vec(manifest)?;
@@ -246,19 +248,19 @@ fn write_contents(to: &mut File, manifest: &Manifest, folder: &Path) -> io::Resu
     Ok(out.hash.finalize().into())
 }
 
-/// A file that was kept.
+/// A kept file.
 #[derive(Debug)]
 pub struct Kept {
     /// Its name.
     pub path: PathBuf,
-    /// How the program was linked.
+    /// The description of the link.
     pub manifest: Manifest,
     file: File,
-    /// Where the contents begin, and how long they are.
+    /// The offset of the contents, and their length.
     contents: (u64, u64),
 }
 
-/// Returns whether a file is one that a link has kept.
+/// Returns whether a file is a kept file.
 pub fn is_kept(path: &Path) -> bool {
     let mut start = [0; MAGIC.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
@@ -298,7 +300,7 @@ impl Kept {
         (&file).take(of_manifest).read_to_end(&mut manifest).map_err(Error::file(path))?;
         let manifest: Manifest =
             serde_json::from_slice(&manifest).map_err(|error| damaged(&error.to_string()))?;
-        // What stands for nothing stands everywhere.
+        // An empty placeholder would match everywhere.
         if !manifest.root.0.as_bytes().starts_with(ROOT.as_bytes()) {
             return Err(damaged("its folder has another name"));
         }
@@ -311,7 +313,7 @@ impl Kept {
         Ok(Self { path: path.to_owned(), manifest, file, contents })
     }
 
-    /// Writes the contents into a folder, which there is not yet, and nothing elsewhere.
+    /// Writes the contents into a new folder, and nothing elsewhere.
     ///
     /// # Errors
     /// They are damaged, or cannot be written.
@@ -328,7 +330,7 @@ impl Kept {
             let parent = path.parent().filter(|parent| parent.starts_with(folder));
             let parent = parent.filter(|_| path != folder).ok_or_else(|| damaged("a file has no name"))?;
             fs::create_dir_all(parent).map_err(Error::file(parent))?;
-            // No file takes another one's place.
+            // No file may replace another one.
             let mut new = File::create_new(&path).map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => damaged("two files have one name"),
                 _ => Error::file(&path)(error),
@@ -351,14 +353,14 @@ impl Kept {
         }
     }
 
-    /// A word of the command, of contents in a folder.
+    /// A word of the command, for contents in a folder.
     pub fn word(&self, word: &Name, folder: &Path) -> OsString {
         let root = (self.manifest.root.path().to_owned(), folder.to_owned());
         OsString::from_vec(with_names(word.0.as_bytes(), &[root]))
     }
 }
 
-/// What stands for `folder` in the words and scripts: something that is in none of them.
+/// The placeholder for `folder` in words and scripts: a text that occurs in none of them.
 pub fn root_for<'a>(texts: impl Iterator<Item = &'a OsStr> + Clone) -> PathBuf {
     let mut roots = (0..).map(|number: u64| PathBuf::from(format!("{ROOT}{number}")));
     let is_in = |root: &Path, text: &OsStr| {

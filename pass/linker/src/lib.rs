@@ -1,5 +1,6 @@
-//! The front of the user's linker. Objects compiled by `pcce-clang` have symbols and references, and no code: code is
-//! generated when it is known what is linked. So a link has five steps, each in a module of its own:
+//! The program in front of the user's linker. Objects compiled by `pcce-clang` have symbols and references
+//! but no code: code is generated when it is known what is linked. So a link has five steps, each in a module
+//! of its own:
 //!
 //! 1. [`command`] reads the command line; what does not link an executable or a shared library is the linker's alone;
 //! 2. the linker links into a scratch file, and says which files it has read ([`trace`]);
@@ -7,11 +8,12 @@
 //! 4. somebody makes code for them ([`Generate`]);
 //! 5. [`inputs`] puts it into the place of the objects, and the linker links again by the same command.
 //!
-//! [`keep`] puts what a link was made of into a file ([`kept`]), and [`again`] makes the program again of that.
+//! [`keep`] puts the inputs of a link into a file ([`kept`]), and [`again`] makes the program again from that
+//! file.
 //!
-//! Behind it the ids of the code must be those of the first link, and whoever made the code compares what the linker
-//! has made of it. If the ids are not (code has called for a further member of an archive), all begins again with
-//! that member, once.
+//! After the second link, the ids of the code must be those of the first link, and the generator compares the
+//! output with its code. If the ids differ (code has called for a further member of an archive), all steps
+//! are repeated once, with that member.
 
 pub mod again;
 pub mod archive;
@@ -44,51 +46,53 @@ use command::Command;
 pub use error::Error;
 use links::Links;
 
-/// The symbol that objects without code refer to: a link that does not go through here fails, and names it.
+/// The symbol that objects without code refer to. A link that does not go through this program fails, and
+/// names it.
 pub const MARKER: &str = pcce_abi::skeleton::ENCODED_SYMBOL;
 
 /// A module that was linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkedModule {
     pub id: u64,
-    /// The file in which its object is: the object, or an archive.
+    /// The file that contains its object: the object, or an archive.
     pub file: PathBuf,
-    /// Where in the file; none: it is the whole file.
+    /// The range in the file; none for the whole file.
     pub range: Option<Range<u64>>,
-    /// The archive whose member it is. A thin one has its members in files of their own.
+    /// The archive that has it as a member. Members of a thin archive are files of their own.
     pub archive: Option<PathBuf>,
-    /// What messages call it: `main.o`, `libx.a(x.o)`.
+    /// Its name in messages: `main.o`, `libx.a(x.o)`.
     pub shown: String,
     /// True if the linker has compiled it, and will compile its code.
     pub by_linker: bool,
 }
 
-/// Another object that was linked. Of members of an archive that have one name, all are here if one was linked. mold
-/// names bitcode, and with `--gc-sections` all members, that it has only read; gold names no bitcode.
+/// Another object that was linked. If one of an archive's members of the same name was linked, all of them
+/// are here. mold also names bitcode, and with `--gc-sections` members, that it has only read; gold names no
+/// bitcode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainObject {
     /// The file: the object, or an archive.
     pub file: PathBuf,
-    /// Where in the file; none: it is the whole file.
+    /// The range in the file; none for the whole file.
     pub range: Option<Range<u64>>,
-    /// The archive whose member it is. A thin one has its members in files of their own.
+    /// The archive that has it as a member. Members of a thin archive are files of their own.
     pub archive: Option<PathBuf>,
-    /// What messages call it.
+    /// Its name in messages.
     pub shown: String,
     /// True if it is LLVM's bitcode, and no machine code.
     pub bitcode: bool,
 }
 
-/// What is known when code is generated.
+/// The inputs of code generation.
 #[derive(Debug)]
 pub struct FirstLink<'a> {
-    /// The linked file. All modules are in it without code.
+    /// The linked file, in which all modules are without code.
     pub output: &'a Path,
-    /// What the user's output will be.
+    /// The path of the user's output.
     pub target: &'a Path,
     /// True if it is a shared library.
     pub is_library: bool,
-    /// The words of the command, those of response files in their place.
+    /// The words of the command. Response files are expanded.
     pub arguments: Vec<OsString>,
     /// The modules, in the order of the output.
     pub modules: &'a [LinkedModule],
@@ -96,46 +100,46 @@ pub struct FirstLink<'a> {
     pub plain: &'a [PlainObject],
     /// The shared libraries that the linker has read.
     pub shared_libraries: &'a [PathBuf],
-    /// What else it has read: scripts.
+    /// The other files that it has read: scripts.
     pub others: &'a [PathBuf],
-    /// A folder for what is generated. It is taken away behind the link.
+    /// A folder for generated files. It is removed after the link.
     pub folder: &'a Path,
 }
 
-/// Finds out how an output differs from what was planned, in words; none if all is as it should be.
+/// Describes a difference between an output and the plan; none if there is no difference.
 pub type Check = Box<dyn Fn(&Path) -> Result<Option<String>, Box<dyn std::error::Error + Send + Sync>>>;
 
 /// The code of the modules.
 #[derive(Default)]
 pub struct Generated {
-    /// For each module its object, but for those that the linker compiles.
+    /// The object of each module, except those that the linker compiles.
     pub objects: Vec<(u64, PathBuf)>,
     /// Further objects that are linked.
     pub extra: Vec<PathBuf>,
     /// Further words for the second link.
     pub words: Vec<OsString>,
-    /// Variables for it: what the pass does in a linker that compiles.
+    /// Environment variables for it, with the pass's options for a linker that compiles.
     pub variables: Vec<(&'static str, OsString)>,
-    /// The files that code depends on, beside the modules.
+    /// The files that the code depends on, besides the modules.
     pub depends: Vec<PathBuf>,
     /// The profile of calls among them.
     pub profile: Option<PathBuf>,
-    /// The SHA-256 of what compilers say that they do, in digits.
+    /// The SHA-256 of the compilers' own descriptions of their commands, in hexadecimal digits.
     pub commands: String,
-    /// What the output is compared with behind the second link, beside the modules that are in it.
+    /// Compares the output with the plan after the second link, in addition to its modules.
     pub check: Option<Check>,
 }
 
-/// Who makes the code of modules that were linked.
+/// A generator of code for modules that were linked.
 pub trait Generate {
-    /// Makes it.
+    /// Generates the code.
     ///
     /// # Errors
-    /// Why there is none; then there is no output.
+    /// There is no code; then there is no output.
     fn generate(&self, first: &FirstLink) -> Result<Generated, Box<dyn std::error::Error + Send + Sync>>;
 }
 
-/// The program: `ld`, called as every linker is. `folders`: where linkers may be that are not in PATH.
+/// The program `ld`, called as linkers are. `folders` may have linkers that are not in PATH.
 pub fn main(generate: &dyn Generate, folders: &[PathBuf]) -> ExitCode {
     let mut arguments = env::args_os();
     let name = arguments.next().map(PathBuf::from).unwrap_or_default();
@@ -153,8 +157,8 @@ pub fn main(generate: &dyn Generate, folders: &[PathBuf]) -> ExitCode {
     }
 }
 
-/// The real linker: the one that is named, or the first of the name by which this program was called (`ld` by its own)
-/// that is not this program.
+/// The real linker: the one that is named, or the first one of the name by which this program was called
+/// (`ld` for its own name) that is not this program.
 fn linker(called: &Path, folders: &[PathBuf]) -> Result<PathBuf, Error> {
     let file =
         |path: &Path| fs::metadata(path).ok().filter(|data| data.is_file()).map(|d| (d.dev(), d.ino()));
@@ -172,10 +176,10 @@ fn linker(called: &Path, folders: &[PathBuf]) -> Result<PathBuf, Error> {
     found.ok_or_else(|| Error::NoLinker(name.to_owned()))
 }
 
-/// Links by a command for `linker`, without its name. The status is the linker's.
+/// Links by a command for `linker`, without its name. Returns the linker's status.
 ///
 /// # Errors
-/// Why there is no output.
+/// There is no output.
 pub fn link(linker: &Path, arguments: Vec<OsString>, generate: &dyn Generate) -> Result<ExitCode, Error> {
     let command = Command::read(arguments.clone())?;
     let only = command.words.iter().find(|word| word.meaning() == Some(command::Meaning::CompilesOnly));

@@ -1,4 +1,4 @@
-//! What a link has linked: the ids in its output, and the objects and members that have them.
+//! The content of a link: the ids in its output, and the objects and members that have them.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -16,65 +16,66 @@ use crate::partial::Partial;
 use crate::trace::Traced;
 use crate::{Error, LinkedModule, PlainObject};
 
-/// Where the object of a module is.
+/// The place of a module's object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The object or the archive, without symbolic links in its name.
+    /// The object or the archive, with symbolic links resolved.
     pub file: PathBuf,
     /// The number of the member.
     pub member: Option<usize>,
 }
 
-/// What was linked.
+/// The content of a link.
 #[derive(Debug, Default)]
 pub struct Linked {
-    /// In the order of the output.
+    /// The modules, in the order of the output.
     pub modules: Vec<LinkedModule>,
-    /// All objects and members that are a module: there may be copies, of which one was linked.
+    /// All objects and members that are a module. Of several copies, one was linked.
     pub places: Vec<(u64, Place)>,
-    /// Objects that were joined of others.
+    /// Outputs of partial links.
     pub partials: Vec<Partial>,
-    /// All objects that the linker has named, those too of which nothing is in the output.
+    /// All objects that the linker has named, including those that left nothing in the output.
     pub read: HashSet<Place>,
-    /// The files in which modules are.
+    /// The files that contain modules.
     pub with_modules: HashSet<PathBuf>,
     /// All objects, in the order in which the linker has named them.
     pub objects: Vec<Object>,
-    /// All others.
+    /// All other objects.
     pub plain: Vec<PlainObject>,
-    /// Libraries, and not only those that are needed.
+    /// Shared libraries, needed or not.
     pub shared_libraries: Vec<PathBuf>,
-    /// Linker scripts, and what else is neither of these.
+    /// Linker scripts, and other files.
     pub others: Vec<PathBuf>,
-    /// The archives by their names without symbolic links.
+    /// The archives, by path with symbolic links resolved.
     pub archives: HashMap<PathBuf, Rc<Archive>>,
 }
 
-/// An object, where it is.
+/// An object and its place.
 #[derive(Debug, Clone)]
 pub struct Object {
     /// Where it is.
     pub place: Place,
-    /// The file, as it is named.
+    /// The file under the name that the linker uses.
     pub file: PathBuf,
     range: Option<Range<u64>>,
     archive: Option<PathBuf>,
     /// True if the linker has made it of bitcode.
     pub by_linker: bool,
-    /// Its own name: of a member, in the folder of the archive's name.
+    /// Its own name. A member's is in the folder of the archive's name.
     pub name: PathBuf,
-    /// What messages call it.
+    /// Its name in messages.
     pub shown: String,
 }
 
-/// A name without symbolic links.
+/// A path with symbolic links resolved.
 pub fn canonical(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
 impl Linked {
-    /// Finds the objects for the ids of an output. `named`: the files that the command line names; `compiled`: what the
-    /// linker has made of bitcode; `folder`: takes what joined objects carry.
+    /// Finds the objects for the ids of an output. `named` are the files that the command line names, and
+    /// `compiled` the objects that the linker made of bitcode. Inputs of partial links are unpacked into
+    /// `folder`.
     pub fn find(
         ids: &[u64],
         traced: &[Traced],
@@ -90,11 +91,11 @@ impl Linked {
         Ok(linked)
     }
 
-    /// Finds out which objects have the ids, and what the others are.
+    /// Finds the objects that have the ids, and classifies the others.
     pub fn sort(&mut self, ids: &[u64], objects: Vec<Object>, folder: &Path) -> Result<(), Error> {
         let wanted: HashSet<u64> = ids.iter().copied().collect();
         let mut seen = HashSet::new();
-        // With the number of the joined object that it is in.
+        // With the index of the partial link that contains it.
         let mut found: HashMap<u64, Vec<(Object, Option<usize>)>> = HashMap::new();
         for object in objects {
             if !seen.insert(object.place.clone()) {
@@ -113,7 +114,7 @@ impl Linked {
                     return Err(Error::NotCaptured(object.shown));
                 }
                 Found::Object(own, None) if own.is_empty() => self.plain.push(object.plain(false)),
-                // It was read, and not linked, or nothing of it is left.
+                // It was read but not linked, or nothing of it is left.
                 Found::Object(own, _) if !own.iter().any(|id| wanted.contains(id)) => continue,
                 Found::Object(own, Some(inputs)) => {
                     let folder = folder.join(self.partials.len().to_string());
@@ -178,7 +179,7 @@ impl Linked {
         Ok(())
     }
 
-    /// The objects that a linker has named. Of members with one name, all of that name.
+    /// The objects that a linker has named. If several members have one name, all of them.
     fn objects_of(&mut self, traced: &[Traced], named: &HashSet<PathBuf>) -> Result<Vec<Object>, Error> {
         // GNU ld names members of thin archives by their own paths.
         let mut of_thin: HashMap<PathBuf, (Rc<Archive>, usize)> = HashMap::new();
@@ -214,7 +215,7 @@ impl Linked {
         Ok(objects)
     }
 
-    /// Leaves out the members of which the image has no symbol.
+    /// Removes members that define no symbol of the image.
     pub fn leave_out_what_is_not_in(&mut self, image: &Path) -> Result<(), Error> {
         let data = fs::read(image).map_err(Error::file(image))?;
         let names: HashSet<Vec<u8>> = elf::defined(&*data, true, "the linked file")?.into_iter().collect();
@@ -224,7 +225,7 @@ impl Linked {
             let is_there = plain.archive.is_none() || plain.bitcode || {
                 let bytes = bytes_of(&plain.file, plain.range.as_ref(), &plain.shown)?;
                 let defined = elf::defined(&*bytes, false, &plain.shown)?;
-                // The image has names with versions under other names.
+                // Names with versions have other names in the image.
                 defined.iter().any(|name| names.contains(name) || name.contains(&b'@'))
             };
             if is_there {
@@ -262,14 +263,14 @@ fn member_of(archive: &Archive, named: &Path, number: usize) -> Object {
 }
 
 impl Object {
-    /// One that is a file.
+    /// An object that is a whole file.
     pub fn whole(file: &Path, shown: String) -> Self {
         let place = Place { file: canonical(file), member: None };
         let name = file.to_owned();
         Object { place, file: file.to_owned(), range: None, archive: None, by_linker: false, name, shown }
     }
 
-    /// One that the linker has made of bitcode.
+    /// An object that the linker has made of bitcode.
     fn by_linker(file: &Path) -> Result<Self, Error> {
         let mut object = Object { by_linker: true, ..Object::whole(file, file.display().to_string()) };
         if let Some(source) = elf::source(&*object.bytes()?, &object.shown)? {
@@ -286,13 +287,13 @@ impl Object {
     fn look(&self) -> Result<Found, Error> {
         let file = File::open(&self.file).map_err(Error::file(&self.file))?;
         let mut start = [0; elf::START];
-        // What is shorter is no object.
+        // A shorter file is no object.
         let at = self.range.as_ref().map_or(0, |range| range.start);
         let is_long = file.read_exact_at(&mut start, at).is_ok();
         elf::look(if is_long { &start } else { &[] }, || self.bytes(), &self.shown)
     }
 
-    /// What is in it.
+    /// Its content.
     pub fn bytes(&self) -> Result<Vec<u8>, Error> {
         bytes_of(&self.file, self.range.as_ref(), &self.shown)
     }
@@ -303,7 +304,7 @@ pub fn bytes_of(path: &Path, range: Option<&Range<u64>>, shown: &str) -> Result<
     let Some(range) = range else { return fs::read(path).map_err(Error::file(path)) };
     let file = File::open(path).map_err(Error::file(path))?;
     let damaged = || Error::Damaged { file: shown.to_owned(), cause: "it ends too early".to_owned() };
-    // The archive's own word for how long it is.
+    // The range comes from the archive, which may be wrong.
     let length = file.metadata().map_err(Error::file(path))?.len();
     if range.end > length {
         return Err(damaged());

@@ -19,23 +19,23 @@ use crate::{Error, FirstLink, Generate, Generated, MARKER, compiled, elf, keep, 
 pub struct Links<'a> {
     /// The real linker.
     pub linker: &'a Path,
-    /// The user's output.
+    /// The file that the link writes.
     pub output: PathBuf,
-    /// What the user will find; another one where the output is put into its place later.
+    /// The user's final output, if the output is moved there later.
     pub target: PathBuf,
     /// The user's command.
     pub command: &'a Command,
     /// The folder of the link.
     pub scratch: Scratch,
-    /// Where it keeps what it was made of.
+    /// Where the link keeps its inputs.
     pub keeps: Option<keep::Place>,
-    /// The link that is made again.
+    /// The kept link that is made again.
     pub before: Option<Before<'a>>,
-    /// Files of this link, and what the user calls them.
+    /// Files of this link, with the user's names for them.
     pub names: Vec<(PathBuf, PathBuf)>,
 }
 
-/// How a link ended.
+/// The end of a link.
 enum Ended {
     Well(Box<Linked>),
     /// The linker has failed, and says why.
@@ -51,7 +51,8 @@ impl<'a> Links<'a> {
         Ok(Self { linker, output, target, command, scratch, keeps, before: None, names: Vec::new() })
     }
 
-    /// Links twice. The status of the linker; none if nothing is to be generated, and an ordinary link is left to do.
+    /// Links twice. Returns the linker's status; none if nothing is to be generated, so that an ordinary link
+    /// remains to be done.
     pub fn run(&self, generate: &dyn Generate) -> Result<Option<ExitCode>, Error> {
         let scratch = &self.scratch;
         let image = scratch.path().join("linked");
@@ -116,15 +117,15 @@ impl<'a> Links<'a> {
                     return Ok(Some(ExitCode::SUCCESS));
                 }
             }
-            // Either the linker refuses it, or code has changed what is linked: a further member without code makes
-            // the linker fail, too.
+            // Either the linker refuses the command, or the code has changed what is linked: a further member
+            // without code makes the linker fail, too.
             let now = match self.first(&inputs, &scratch.path().join("with-code"), &[])? {
                 Ended::Well(now) => Some(now),
                 Ended::Failed(_) => None,
             };
             difference = difference.or_else(|| now.as_ref().and_then(|now| further(&linked, now)));
             match (difference, now) {
-                // All begins again, with what code has called for.
+                // All steps are repeated, with the members that the code has called for.
                 (Some(difference), Some(now)) if round == 0 => {
                     let forced = called_for(&linked, &now, &inputs, &generated)?;
                     linked = match self.first(&skeletons, &image, &forced)? {
@@ -142,7 +143,8 @@ impl<'a> Links<'a> {
         unreachable!("the second round is the last")
     }
 
-    /// Joins objects. The status of the linker; none if none of them has modules, and an ordinary link is left to do.
+    /// Joins objects. Returns the linker's status; none if no object has modules, so that an ordinary link
+    /// remains to be done.
     pub fn join(&self) -> Result<Option<ExitCode>, Error> {
         let scratch = &self.scratch;
         let inputs = Inputs::of(self.command);
@@ -177,8 +179,8 @@ impl<'a> Links<'a> {
         Ok(Some(code(&result)))
     }
 
-    /// Links into a scratch file, and finds out what was linked.
-    /// `forced`: words that call for further members.
+    /// Links into a scratch file, and finds out what was linked. `forced` are words that call for further
+    /// members.
     fn first(&self, inputs: &Inputs, image: &Path, forced: &[OsString]) -> Result<Ended, Error> {
         let scratch = &self.scratch;
         let mut words: Vec<OsString> = ["-o".into(), image.into()].into();
@@ -214,7 +216,7 @@ impl<'a> Links<'a> {
         if let Some(folder) = &compiled {
             words.push(compiled::into(folder));
         }
-        // mold 1.10 leaves out all symbols with it.
+        // With this option, mold 1.10 leaves out all symbols.
         let mold = canonical(self.linker).file_name().is_some_and(|n| n.to_string_lossy().contains("mold"));
         let without_debug = [&["--strip-debug".into()], &*words].concat();
         let with_debug = mold || joins;
@@ -233,12 +235,12 @@ impl<'a> Links<'a> {
             return Ok(Ended::Well(Box::default()));
         }
         let mut traced = trace::read(&result.stdout);
-        // mold says nothing where it joins objects.
+        // mold prints nothing when it joins objects.
         let says_too_much = trace::names_too_many(&result.stdout) || mold && joins;
         if mold && joins {
             traced = trace::of_files(&files_of(self.command))?;
         }
-        // Of a link that has copies for inputs, the inputs count.
+        // In a link with copies for inputs, the inputs count.
         let originals: HashMap<&PathBuf, &PathBuf> =
             inputs.copies.iter().map(|(copy, file)| (copy, file)).collect();
         for traced in &mut traced {
@@ -254,7 +256,7 @@ impl<'a> Links<'a> {
             return Err(Error::JoinsBitcode(self.output.clone()));
         }
         let mut linked = Linked::find(&ids, &traced, (&named, compiled), &folder("joined-")?)?;
-        // Of a member that was linked the image has a symbol, if nothing was collected.
+        // Without garbage collection, the image has a symbol of each linked member.
         let collects = |word: &Word| word.texts[0].as_bytes().ends_with(b"-gc-sections");
         if says_too_much && !self.command.words.iter().any(collects) {
             linked.leave_out_what_is_not_in(image)?;
@@ -271,19 +273,19 @@ impl<'a> Links<'a> {
         self.scratch.run_with(self.linker, &words, variables)
     }
 
-    /// Passes on what the second link has said and written, with the names of the user's files.
+    /// Passes on the output of the second link, with the names of the user's files.
     fn finish(&self, inputs: &Inputs, result: &Output) -> Result<(), Error> {
         self.say(&result.stdout, &inputs.copies, &mut std::io::stdout());
         self.say(&result.stderr, &inputs.copies, &mut std::io::stderr());
         for (file, is_for_make) in self.command.side_texts() {
             let mut names = inputs.copies.clone();
             if is_for_make {
-                // What was added depends on the user's files, and is gone when `make` looks.
+                // The added files depend on the user's files, and are gone when `make` looks for them.
                 let first = names.first().map(|(_, file)| file.clone()).into_iter();
                 names.extend(
                     first.flat_map(|first| inputs.extra.iter().map(move |e| (e.clone(), first.clone()))),
                 );
-                // Not every linker writes them as `make` reads them.
+                // Some linkers do not escape names for `make`.
                 let escaped: Vec<_> = names.iter().map(|(c, file)| (for_make(c), for_make(file))).collect();
                 names.extend(escaped);
             }
@@ -295,13 +297,13 @@ impl<'a> Links<'a> {
         Ok(())
     }
 
-    /// Passes on what the linker has said. `names`: files that it has had in the place of others.
+    /// Passes on the linker's messages. `names` are files that replaced others.
     fn say(&self, text: &[u8], names: &[(PathBuf, PathBuf)], to: &mut impl Write) {
         let text = with_names(&with_names(text, names), &self.names);
         let _ = to.write_all(&text).and_then(|()| to.flush());
     }
 
-    /// How the modules of the output differ from those of the first link.
+    /// The difference between the modules of the output and those of the first link.
     fn compare(&self, linked: &Linked) -> Result<Option<String>, Error> {
         let (modules, with_code) = elf::ids_of_file(&self.output, &self.output)?;
         let shown = |id: &u64| {
@@ -322,20 +324,20 @@ impl<'a> Links<'a> {
     }
 }
 
-/// Returns whether what is written there is lost: a question of a configure script.
+/// Returns whether the output is discarded: a test of a configure script.
 fn is_no_file(output: &Path) -> bool {
     fs::metadata(output).is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
-/// A module that was linked now, and not before.
+/// A module that was linked now, but not in the first link.
 fn further(before: &Linked, now: &Linked) -> Option<String> {
     let known: HashSet<u64> = before.modules.iter().map(|module| module.id).collect();
     let module = now.modules.iter().find(|module| !known.contains(&module.id))?;
     Some(format!("{} is linked as well", module.shown))
 }
 
-/// Words that let a link of skeletons have the members that `now` has, and `before` has not: those names that generated
-/// code refers to and that they define.
+/// Words that make a link of skeletons include the members that `now` has and `before` lacks: names that
+/// generated code refers to and that these members define.
 fn called_for(
     before: &Linked,
     now: &Linked,
@@ -359,7 +361,7 @@ fn called_for(
     Ok(words)
 }
 
-/// Checks whether each module has its code, and each object is that of its module.
+/// Checks that each module has its code, and that each object is that of its module.
 fn check(linked: &Linked, generated: &Generated) -> Result<(), Error> {
     let objects: HashMap<u64, &PathBuf> = generated.objects.iter().map(|(id, file)| (*id, file)).collect();
     for module in linked.modules.iter().filter(|module| !module.by_linker) {
@@ -374,7 +376,7 @@ fn check(linked: &Linked, generated: &Generated) -> Result<(), Error> {
     Ok(())
 }
 
-/// A name as it stands in a makefile.
+/// A name, escaped for a makefile.
 fn for_make(name: &Path) -> PathBuf {
     let mut text = Vec::new();
     for byte in name.as_os_str().as_bytes() {

@@ -1,8 +1,8 @@
-//! Partial links (`ld -r`): one object of several, whose modules have no code yet.
+//! Partial links (`ld -r`): one object made of several, whose modules have no code yet.
 //!
-//! The object is what the linker makes of the skeletons, so that later links and tools see its symbols. It carries its
-//! inputs in a section, and the command. When code is generated, it is linked again by that command, of the code; what
-//! comes of it stands in its place.
+//! The object is the linker's output from the skeletons, so that later links and tools see its symbols. A
+//! section of it carries its inputs and the command. When code is generated, the code is linked by that
+//! command, and the result replaces the object.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -22,13 +22,13 @@ use crate::{Error, elf, scripts, symbols};
 
 /// The section with the inputs. Linkers leave it out of images.
 pub const SECTION: &str = ".pcce.inputs";
-/// What it begins with; the length of the manifest follows, the manifest, and the files.
+/// The magic bytes. The length of the manifest follows, the manifest, and the files.
 const MAGIC: &[u8; 8] = b"PCCEINP1";
 const HEADER: usize = 16;
-/// What is in the inputs, too.
+/// The manifest.
 const OF_MODULES: [&str; 3] = [skeleton::BITCODE_SECTION, skeleton::COMMAND_SECTION, skeleton::FACTS_SECTION];
 
-/// How the object was linked.
+/// The command of the partial link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
@@ -40,11 +40,11 @@ struct Manifest {
 /// A word of the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Packed {
-    /// As it was.
+    /// The original word.
     Words(Vec<OsString>),
-    /// The objects that were linked of a file, by their numbers.
+    /// Objects that were linked from a file, by number.
     Objects(Vec<usize>),
-    /// An option with a file, by its number: what stands in front of its name.
+    /// An option with a file, by number, and the text in front of its name.
     Reads(Vec<OsString>, OsString, usize),
 }
 
@@ -52,7 +52,7 @@ enum Packed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PackedFile {
-    /// What messages call it.
+    /// Its name in messages.
     shown: String,
     name: OsString,
     length: usize,
@@ -61,11 +61,11 @@ struct PackedFile {
 /// An object with its inputs.
 #[derive(Debug)]
 pub struct Partial {
-    /// Where it is.
+    /// Its place.
     pub place: Place,
-    /// What messages call it.
+    /// Its name in messages.
     pub shown: String,
-    /// What was linked.
+    /// Its content.
     pub linked: Linked,
     manifest: Manifest,
     /// The files of the manifest.
@@ -144,7 +144,7 @@ pub fn pack(command: &Command, linked: &Linked, linker: &Path) -> Result<Vec<u8>
     Ok([MAGIC, &(manifest.len() as u64).to_le_bytes()[..], &manifest, &contents].concat())
 }
 
-/// Lets an object carry its inputs, `content`.
+/// Adds its inputs, `content`, to the object.
 pub fn attach(object: &Path, content: &Path, scratch: &Scratch) -> Result<(), Error> {
     let option = |prefix: &str, rest: &OsStr| [OsStr::new(prefix), rest].into_iter().collect::<OsString>();
     let mut words: Vec<OsString> = Vec::new();
@@ -156,7 +156,8 @@ pub fn attach(object: &Path, content: &Path, scratch: &Scratch) -> Result<(), Er
 }
 
 impl Partial {
-    /// Reads the section of `object`, which has modules `ids`. The files go into `folder`, which there is not yet.
+    /// Reads the section of `object`, which has the modules `ids`. The files go into `folder`, which must not
+    /// exist yet.
     pub fn unpack(object: &Object, section: &[u8], ids: &[u64], folder: &Path) -> Result<Self, Error> {
         let damaged = |cause: &str| Error::Damaged {
             file: object.shown.clone(),
@@ -189,7 +190,7 @@ impl Partial {
             fs::write(&path, content).map_err(Error::file(&path))?;
             files.push(path);
         }
-        // Another linker has put several such sections one behind the other.
+        // Another linker has concatenated several such sections.
         if !contents.is_empty() {
             return Err(joined());
         }
@@ -212,13 +213,13 @@ impl Partial {
         Ok(Partial { place: object.place.clone(), shown: object.shown.clone(), linked, manifest, files })
     }
 
-    /// Who has linked it, and what is in it.
+    /// The linker that made it, and its content.
     pub fn linkers(&self) -> Vec<PathBuf> {
         let inner = self.linked.partials.iter().flat_map(Partial::linkers);
         inner.chain([PathBuf::from(&self.manifest.linker)]).collect()
     }
 
-    /// Links the object again, with code in the place of its modules. All files go into `folder`.
+    /// Links the object again, with code instead of its modules. All files go into `folder`.
     pub fn link(
         &self,
         scratch: &Scratch,
@@ -273,7 +274,7 @@ impl Partial {
     }
 }
 
-/// For each object with modules, what stands in its place. All files go into `folder`.
+/// For each object with modules, its replacement. All files go into `folder`.
 pub fn code_for(
     linked: &Linked,
     code: &HashMap<u64, PathBuf>,

@@ -1,4 +1,4 @@
-//! The folder of one link, and the linkers that run in it. A signal ends both.
+//! The folder of one link, and the linkers that run in it. A signal removes the folder and ends the linker.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -16,38 +16,38 @@ use crate::Error;
 use crate::command::write_response_file;
 use crate::linked::canonical;
 
-/// Longer commands stand in a response file.
+/// Longer commands go into a response file.
 const LONG: usize = 100_000;
 
-/// A folder that is taken away when this is dropped, or by a signal.
+/// A folder that is removed when this is dropped, or by a signal.
 pub struct Scratch {
     folder: TempDir,
     state: Arc<State>,
-    /// Of a link that is made again: how programs run.
+    /// For a link that is made again: how programs run.
     pub surroundings: Option<Surroundings>,
 }
 
-/// Where programs run that ran before, and how their environment was.
+/// The original folder and environment of programs.
 pub struct Surroundings {
     /// A folder of this link.
     pub folder: PathBuf,
-    /// Variables; without a value they are not set.
+    /// Variables. Those without a value are not set.
     pub variables: Vec<(String, Option<OsString>)>,
 }
 
-/// What a signal has to end.
+/// The state that a signal handler must clean up.
 #[derive(Default)]
 struct State {
-    /// The process that runs, or 0.
+    /// The running process, or 0.
     runs: AtomicI32,
-    /// The output is written, and is not known to be good.
+    /// The output is being written, and not known to be good.
     writes: AtomicBool,
     /// A signal has come.
     ends: AtomicBool,
 }
 
 impl Scratch {
-    /// A new one, for a link with this output.
+    /// Makes the folder for a link with this output.
     pub fn new(output: &Path) -> Result<Self, Error> {
         // Linkers print names without links and dots.
         let place = canonical(&std::env::temp_dir());
@@ -72,7 +72,7 @@ impl Scratch {
         Ok(Scratch { folder, state, surroundings: None })
     }
 
-    /// From here on the output is written, or it is good.
+    /// Marks the output as being written, or as good.
     pub fn writes(&self, writes: bool) {
         self.state.writes.store(writes, Ordering::SeqCst);
     }
@@ -82,7 +82,7 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// Changes an object.
+    /// Changes an object by `objcopy`.
     ///
     /// # Errors
     /// There is no `objcopy`, or it fails.
@@ -105,7 +105,7 @@ impl Scratch {
         self.run_with(program, words, &[])
     }
 
-    /// The same with further variables.
+    /// Runs a linker with further environment variables.
     ///
     /// # Errors
     /// As [`Scratch::run`].
@@ -139,14 +139,14 @@ impl Scratch {
         self.state.runs.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
         let output = child.wait_with_output();
         self.state.runs.store(0, Ordering::SeqCst);
-        // The linker was ended by a signal to this process, which is about to end, too.
+        // The linker ended by a signal that this process received as well, and is about to end by.
         while self.state.ends.load(Ordering::SeqCst) {
             std::thread::park();
         }
         let output = output.map_err(error)?;
         match output.status.signal() {
             Some(signal) => {
-                // It may have said why.
+                // Its output may say why.
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), &output.stderr);
                 Err(Error::Signal { program: program.to_owned(), signal })
             }
@@ -155,14 +155,14 @@ impl Scratch {
     }
 }
 
-/// Takes an output away, so that none is left that could be taken for a good one.
+/// Removes an output, so that it cannot be mistaken for a good one.
 pub fn take_away(output: &Path) {
     if std::fs::metadata(output).is_ok_and(|data| data.is_file()) {
         let _ = std::fs::remove_file(output);
     }
 }
 
-/// A text with some file names in the place of others. None of the names begins with another one.
+/// Replaces file names in a text. No name is a prefix of another one.
 pub fn with_names(text: &[u8], names: &[(PathBuf, PathBuf)]) -> Vec<u8> {
     let mut names: Vec<_> =
         names.iter().map(|(from, to)| (from.as_os_str().as_bytes(), to.as_os_str().as_bytes())).collect();
@@ -170,7 +170,8 @@ pub fn with_names(text: &[u8], names: &[(PathBuf, PathBuf)]) -> Vec<u8> {
     let mut result = Vec::with_capacity(text.len());
     let mut at = 0;
     while at < text.len() {
-        // All names are absolute. A name with which the rest begins is the last one that is not behind it.
+        // All names are absolute. The rest of the text begins with at most the last name that is not behind
+        // it.
         let rest = &text[at..];
         let before = if rest[0] == b'/' { names.partition_point(|(from, _)| *from <= rest) } else { 0 };
         match before.checked_sub(1).map(|last| names[last]).filter(|(from, _)| rest.starts_with(from)) {

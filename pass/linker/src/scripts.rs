@@ -1,7 +1,7 @@
-//! Linker scripts that are named as inputs, or by `-T`: the files that they name in their turn.
+//! Linker scripts that are inputs, or given by `-T`, and the files that they name.
 //!
-//! `INPUT` and `GROUP` (with `AS_NEEDED`) name files to link. Where code stands in the place of one, a copy of the
-//! script has the other name. All else in it stays as it was written.
+//! `INPUT` and `GROUP` (with `AS_NEEDED`) name files to link. If such a file is replaced, a copy of the
+//! script has the new name. Everything else stays as it was written.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Returns whether a linker takes a file for a script: it is a text.
+/// Returns whether linkers take a file for a script: it is a text.
 pub fn is_script(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut start));
@@ -19,18 +19,18 @@ pub fn is_script(path: &Path) -> bool {
         && !start.contains(&0)
 }
 
-/// A file that a script names, as it is written there: with `-l` in front of what is looked for as a library.
+/// A file that a script names, as it is written there: libraries have `-l` in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// Where in the script, with its quotes.
+    /// Its range in the script, with quotes.
     pub range: Range<usize>,
     pub name: Vec<u8>,
 }
 
-/// The files that a script names to be linked.
+/// The files that a script names for linking.
 pub fn named(script: &[u8]) -> Vec<Named> {
     let mut named = Vec::new();
-    // Within braces stand sections. A list begins behind its word, and may have one within.
+    // Sections are within braces. A list begins behind its keyword, and may contain another one.
     let (mut braces, mut brackets) = (0_usize, 0_usize);
     let mut in_list = false;
     let mut before: &[u8] = b"";
@@ -59,7 +59,7 @@ pub fn named(script: &[u8]) -> Vec<Named> {
     named
 }
 
-/// The tokens of a script, but for comments.
+/// The tokens of a script, without comments.
 fn tokens(script: &[u8]) -> Vec<Range<usize>> {
     let find = |what: &[u8], from: usize| {
         let rest = script.get(from..).unwrap_or_default();
@@ -99,13 +99,13 @@ fn tokens(script: &[u8]) -> Vec<Range<usize>> {
     tokens
 }
 
-/// Returns whether a sign is a token by itself.
+/// Returns whether a character is a token of its own.
 fn is_own(byte: u8) -> bool {
     matches!(byte, b'(' | b')' | b'{' | b'}' | b',' | b';')
 }
 
-/// Where a linker may look for a file that a script names: beside the script, where it runs, and in `folders`. A whole
-/// name in a script of a system root is one of that root.
+/// The paths at which a linker may look for a file that a script names: beside the script, in the working
+/// directory, and in `folders`. In a script of a system root, an absolute name is below that root.
 pub fn places(name: &[u8], script: &Path, folders: &[PathBuf], root: &OsStr) -> Vec<PathBuf> {
     let path = |name: &[u8]| PathBuf::from(OsStr::from_bytes(name));
     let in_root = |name: &[u8]| PathBuf::from(OsStr::from_bytes(&[root.as_bytes(), name].concat()));
@@ -120,7 +120,7 @@ pub fn places(name: &[u8], script: &Path, folders: &[PathBuf], root: &OsStr) -> 
     [beside, path(name)].into_iter().chain(folders).collect()
 }
 
-/// A script with other names in the place of some.
+/// A script with some names replaced.
 pub fn with_names(script: &[u8], names: &[(Range<usize>, PathBuf)]) -> Vec<u8> {
     let mut new = Vec::with_capacity(script.len());
     let mut at = 0;

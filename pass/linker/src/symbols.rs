@@ -1,8 +1,8 @@
-//! Whether code fits the object in whose place it is to stand. Tools change the symbols of objects (`objcopy`), and the
-//! code is made of the module's bitcode, which keeps the names that it was compiled with.
+//! Fits code to the symbols of the object that it replaces. Tools change the symbols of objects (`objcopy`),
+//! while code is made of the module's bitcode, with the names of its compilation.
 //!
-//! Symbols that were made local, global or weak are made so in the code, too. Other names are an error: of what is not
-//! known to be the same nothing is said to be linked.
+//! Symbols that were made local, global or weak are changed in the code as well. Different names are an
+//! error, since it is not known which symbols are the same.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -18,7 +18,7 @@ use pcce_abi::skeleton;
 use crate::Error;
 use crate::scratch::Scratch;
 
-/// A name of an object that is not local.
+/// A symbol that is not local.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Global {
     defined: bool,
@@ -30,16 +30,16 @@ struct Global {
 struct Symbols {
     global: BTreeMap<Vec<u8>, Global>,
     local: HashSet<Vec<u8>>,
-    /// The sources that it was made of, as far as it says.
+    /// Its source files, as far as it records them.
     sources: Vec<Vec<u8>>,
-    /// The names that its modules have; none if it does not say.
+    /// The names of its modules; none if it does not have them.
     names: Option<HashSet<Vec<u8>>>,
 }
 
-/// What is done with a symbol of the code.
+/// A change of a symbol: an option of `objcopy`, and the name.
 type Change = (&'static str, Vec<u8>);
 
-/// The code for an object `skeleton`: `code`, or a copy of it at `to` whose symbols are bound as those of the object.
+/// The code for the object `skeleton`: `code`, or a copy of it at `to` whose symbols are changed.
 pub fn fit(
     skeleton: &[u8],
     code: &Path,
@@ -99,7 +99,7 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// What makes the code's symbols be bound as those of this object.
+    /// The changes that give the code's symbols the binding of this object's.
     fn changes(&self, code: &Symbols, shown: &str) -> Result<Vec<Change>, Error> {
         let mut left = code.sources.iter();
         if !self.sources.iter().all(|source| left.any(|known| known == source)) {
@@ -130,7 +130,7 @@ impl Symbols {
                 None if own.defined || !known(name) => {
                     return Err(other_symbols(shown, name, "is no name of its module"));
                 }
-                // Its code needs no call, as that of a function of which the machine has an instruction.
+                // The code needs no call, for instance of a function that is one instruction of the machine.
                 None => {}
             }
         }
@@ -145,12 +145,12 @@ impl Symbols {
     }
 }
 
-/// Names that the project's own code has, and those that code generation makes by itself.
+/// Names of the project's own symbols, and of symbols that code generation makes.
 fn is_ours(name: &[u8]) -> bool {
     [&b"__pcce"[..], b"pcce_", b"DW.ref.", b"_GLOBAL_OFFSET_TABLE_"].iter().any(|own| name.starts_with(own))
 }
 
-/// Returns whether a skeleton's assembly can name it.
+/// Returns whether the assembly of a skeleton can contain the name.
 fn can_be_referred_to(name: &[u8]) -> bool {
     !name.iter().any(|byte| b"{|}\"\\".contains(byte) || byte.is_ascii_control())
 }

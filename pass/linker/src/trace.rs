@@ -1,4 +1,4 @@
-//! What linkers print for `--trace`: the files that they have linked, one a line.
+//! The output of linkers for `--trace`: the files that they have linked, one a line.
 //!
 //! | linker | an object | a member of an archive | of a thin archive |
 //! |---|---|---|---|
@@ -7,7 +7,8 @@
 //! | lld | `FILE` | `ARCHIVE(MEMBER)` | `ARCHIVE(MEMBER)` |
 //! | mold | `trace: FILE` | `trace: ARCHIVE(MEMBER)` | `trace: ARCHIVE(PATH)` |
 //!
-//! mold names all members that it has read, linked or not. gold does not name the bitcode that its plugin compiles.
+//! mold names all members that it has read, linked or not. gold does not name the bitcode that its plugin
+//! compiles.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -20,21 +21,21 @@ use crate::archive::Archive;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traced {
     pub file: PathBuf,
-    /// The name of the member of it that was linked. There can be several of one name.
+    /// The name of the member that was linked. Several members may have one name.
     pub member: Option<Vec<u8>>,
 }
 
-/// Names have at most so many lines.
+/// The greatest number of lines of a name.
 const MOST_LINES: usize = 4;
 
-/// Reads what a linker has printed. What names no file is something else.
+/// Reads a linker's output. Lines that name no file are something else.
 pub fn read(output: &[u8]) -> Vec<Traced> {
     let ends: Vec<usize> =
         (0..output.len()).filter(|at| output[*at] == b'\n').chain([output.len()]).collect();
     let mut traced = Vec::new();
     let (mut start, mut number) = (0, 0);
     while number < ends.len() {
-        // A name may have line breaks of its own.
+        // Names may contain line breaks.
         let found = (number..ends.len().min(number + MOST_LINES))
             .find_map(|last| Some((line(&output[start..ends[last]])?, last)));
         if let Some((file, last)) = found {
@@ -57,7 +58,7 @@ fn line(line: &[u8]) -> Option<Traced> {
 fn of_text(text: &[u8]) -> Option<Traced> {
     let is_file = |bytes: &[u8]| !bytes.is_empty() && Path::new(OsStr::from_bytes(bytes)).is_file();
     let path = |bytes: &[u8]| PathBuf::from(OsStr::from_bytes(bytes));
-    // Names may have brackets of their own.
+    // Names may contain brackets.
     let each = |bracket: u8| (0..text.len()).filter(move |at| text[*at] == bracket);
     if text.starts_with(b"(")
         && let Some(end) = each(b')').find(|end| is_file(&text[1..*end]))
@@ -72,7 +73,7 @@ fn of_text(text: &[u8]) -> Option<Traced> {
     Some(Traced { file: path(&text[..start]), member: Some(inner[start + 1..].to_vec()) })
 }
 
-/// The same of all objects and members that these files are or have.
+/// All objects and members that these files are or have.
 pub fn of_files(files: &[Option<PathBuf>]) -> Result<Vec<Traced>, Error> {
     let mut all = Vec::new();
     for file in files.iter().flatten().filter(|file| file.is_file()) {
@@ -83,7 +84,7 @@ pub fn of_files(files: &[Option<PathBuf>]) -> Result<Vec<Traced>, Error> {
     Ok(all)
 }
 
-/// Returns whether members are named that were read and not linked.
+/// Returns whether the linker names members that it has read but not linked.
 pub fn names_too_many(output: &[u8]) -> bool {
     output.starts_with(b"trace: ")
 }

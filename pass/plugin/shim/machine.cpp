@@ -6,18 +6,16 @@
 
 using namespace llvm;
 
-extern const Machine &X86_64;
-
-static const Machine *const Machines[] = {&X86_64};
+static const Machine &(*const Machines[])() = {x86_64};
 
 const Machine *machineOf(const Triple &T) {
-  for (const Machine *M : Machines)
-    if (M->Arch == T.getArch())
-      return M;
+  for (const auto &Get : Machines)
+    if (Get().Arch == T.getArch())
+      return &Get();
   return nullptr;
 }
 
 const Machine &machineOf(const Module &M) {
   const Machine *Found = machineOf(Triple(M.getTargetTriple()));
-  return Found ? *Found : *Machines[0];
+  return Found ? *Found : Machines[0]();
 }

@@ -1,6 +1,7 @@
 //===- machine.h - what the shim knows of the machine of a module --------------===//
 //
-// Each machine is a file in machine/ that defines a Machine, and a line in the table of machine.cpp.
+// Each machine is a file in machine/ that defines a Machine, and a line in the table of machine.cpp. Nothing here is
+// initialised when the plugin is loaded: it may be loaded by another LLVM, which is found out later.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +20,13 @@ public:
   // How far the canonical frame address is above the stack pointer at a function's entry.
   int64_t EntryFrameOffset;
 
+  constexpr Machine(llvm::Triple::ArchType Arch, unsigned StackPointer, int64_t EntryFrameOffset)
+      : Arch(Arch), StackPointer(StackPointer), EntryFrameOffset(EntryFrameOffset) {}
+
   // Returns whether the hardware itself calls functions of this convention.
   virtual bool isInterruptHandler(llvm::CallingConv::ID Convention) const = 0;
-  // Returns whether a function of this convention can end in a call of a thunk of the same convention. The conventions
-  // of all machines are not asked for.
+  // Returns whether a function of this convention can end in a call of a thunk of the same convention. It is not asked
+  // about the conventions that all machines have.
   virtual bool canBeDiverted(llvm::CallingConv::ID Convention) const = 0;
   // Returns whether all arguments go in registers, as far as the plain rules of the machine's ABI tell.
   virtual bool inRegisters(const llvm::CallBase &Call) const = 0;
@@ -42,6 +46,9 @@ public:
   // Returns an instruction that calls Callee from the first byte of F: the data that F begins with.
   virtual llvm::Constant *callAtEntry(llvm::Function &F, llvm::Function &Callee) const = 0;
 };
+
+// The machines.
+const Machine &x86_64();
 
 // The machine of a triple, or null.
 const Machine *machineOf(const llvm::Triple &T);

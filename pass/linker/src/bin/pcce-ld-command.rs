@@ -1,5 +1,5 @@
-//! The front with a generator that is a command: `PCCE_GENERATE` names it. It reads what was linked as JSON, and writes
-//! which objects were made.
+//! The linker front end with a command as generator, which `PCCE_GENERATE` names. The command reads what was
+//! linked as JSON, and writes the names of the objects that it made.
 
 use std::error::Error;
 use std::io::Write;
@@ -15,7 +15,7 @@ impl Generate for ByCommand {
     fn generate(&self, first: &FirstLink) -> Result<Generated, Box<dyn Error + Send + Sync>> {
         let range =
             |range: &Option<std::ops::Range<u64>>| range.as_ref().map(|range| [range.start, range.end]);
-        // For tests: names that are not UTF-8 are shown, and cannot be opened by what is shown.
+        // For tests: names that are not UTF-8 are printed, but cannot be opened by what is printed.
         let name = |path: &std::path::Path| path.display().to_string();
         let names = |paths: &[PathBuf]| paths.iter().map(|path| name(path)).collect::<Vec<_>>();
         let request = json!({

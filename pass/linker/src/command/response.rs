@@ -1,18 +1,17 @@
-//! Response files: `@FILE` stands for the words in it.
+//! Response files: `@FILE` is replaced by the words in the file.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// How deep files may name further ones.
+/// The nesting depth of response files.
 const DEPTH: usize = 100;
 
-/// The words with those of response files in their place. The name of a file that cannot be read is a word, as it is
-/// for the linkers.
+/// Expands response files. If a file cannot be read, its word stays, as linkers do it.
 ///
 /// # Errors
-/// The name of a file that names itself, or is one of too many within each other.
+/// A file that includes itself, or is nested too deep; the error is its name.
 pub fn open(arguments: impl IntoIterator<Item = OsString>) -> Result<Vec<OsString>, OsString> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let windows = |word: &OsString| word == "--rsp-quoting=windows" || word == "-rsp-quoting=windows";
@@ -41,8 +40,8 @@ fn expand(
     split(&content).into_iter().try_for_each(|word| expand(word, split, depth + 1, words))
 }
 
-/// As binutils' `buildargv` and LLVM's `TokenizeGNUCommandLine` do: blanks separate, quotes of both kinds join, and a
-/// backslash takes the next character as it is, within quotes too.
+/// Splits words as binutils' `buildargv` and LLVM's `TokenizeGNUCommandLine` do: blanks separate words,
+/// quotes of both kinds join, and a backslash quotes the next character, within quotes as well.
 fn split_gnu(content: &[u8]) -> Vec<OsString> {
     let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
     let mut words = Vec::new();
@@ -65,7 +64,7 @@ fn split_gnu(content: &[u8]) -> Vec<OsString> {
     words.into_iter().map(OsString::from_vec).collect()
 }
 
-/// As lld does behind `--rsp-quoting=windows`: backslashes are themselves, but before a quote.
+/// Splits words as lld does behind `--rsp-quoting=windows`: a backslash is itself, except before a quote.
 fn split_windows(content: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
@@ -98,7 +97,7 @@ fn split_windows(content: &[u8]) -> Vec<OsString> {
     words.into_iter().map(OsString::from_vec).collect()
 }
 
-/// Writes words so that every linker reads them as they are.
+/// Quotes words so that every linker reads them unchanged.
 pub fn write(file: &Path, words: &[OsString]) -> std::io::Result<()> {
     let mut text = Vec::new();
     for word in words {

@@ -1,24 +1,25 @@
-//! The options of the linkers: GNU ld, gold, lld and mold. A test compares them with what `--help` of each says.
+//! The options of the linkers GNU ld, gold, lld and mold. A test compares the table with the output of their
+//! `--help`.
 //!
-//! A name that is not here is passed on as it is, and takes no value.
+//! A name that is not in the table is passed on unchanged, and takes no value.
 
-/// Where an option has its value.
+/// The position of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// It has none.
+    /// There is no value.
     Nothing,
-    /// In the next word, or behind `=`; behind the letter for options of one letter.
+    /// In the next word, or behind `=`. For options of one letter, behind the letter.
     Value,
-    /// Behind `=` only, if it has one.
+    /// Behind `=` only. The value is optional.
     Joined,
-    /// In the next word if that begins with a digit: linkers differ in whether there is one.
+    /// In the next word if it begins with a digit. Linkers differ in whether there is a value.
     Number,
 }
 
-/// What an option means for who links twice.
+/// The meaning of an option for a program that links twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// Nothing else: both links have it.
+    /// No special meaning: both links have the option.
     Other,
     /// The name of the output.
     Output,
@@ -28,19 +29,19 @@ pub enum Meaning {
     Folder,
     /// `--sysroot`.
     Root,
-    /// From here on `-l` finds archives only, or shared libraries, too.
+    /// From here on `-l` finds archives only, or shared libraries as well.
     Static,
     /// See [`Meaning::Static`].
     Dynamic,
-    /// Keeps what [`Meaning::Static`] says.
+    /// Saves the state of [`Meaning::Static`].
     Push,
-    /// Takes it back.
+    /// Restores it.
     Pop,
-    /// Between them objects are linked where they are needed.
+    /// Begins a list of objects that are linked only if they are needed.
     StartLib,
     /// See [`Meaning::StartLib`].
     EndLib,
-    /// The output is no image, but one more object.
+    /// The output is an object, and not an image.
     Relocatable,
     /// The output is a shared library.
     Shared,
@@ -48,40 +49,41 @@ pub enum Meaning {
     Executable,
     /// The output is an executable at fixed addresses.
     Fixed,
-    /// The linker answers, and does not link.
+    /// The linker answers a question, and does not link.
     Question,
-    /// The first link leaves it out: it asks for side files, for further output, or changes what is in the output, or
-    /// what ends a link (the first one warns of what only generated code has).
+    /// Left out in the first link: it asks for side files or further output, changes the content of the
+    /// output, or decides which warnings end a link (the first link warns of things that only generated code
+    /// has).
     SecondOnly,
-    /// The same; it names a text in which names of linked files stand.
+    /// Left out in the first link. Its value is a text file in which the linker writes names of linked files.
     SideText,
-    /// The same; `make` reads the text.
+    /// Like [`Meaning::SideText`], and `make` reads the file.
     Dependencies,
-    /// The same; it names another file that the linker writes.
+    /// Left out in the first link. Its value is another file that the linker writes.
     SideFile,
-    /// The same: the linker leaves the objects there that it compiles. Where it does, they are compared with the
-    /// output, so that nothing can be linked twice with it.
+    /// Left out in the first link. The linker leaves there the objects that it compiles. Where that happens,
+    /// the objects are compared with the output, so that linking twice is impossible.
     Objects,
-    /// Its value is the name of a file that the linker reads, and that is no input.
+    /// Its value is a file that the linker reads, and that is no input.
     Reads,
-    /// The same, in the second link only.
+    /// Like [`Meaning::Reads`], in the second link only.
     SecondReads,
-    /// Loads a pass: the linker compiles.
+    /// Loads a pass into a linker that compiles.
     Plugin,
     /// The linker compiles, and links no image.
     CompilesOnly,
-    /// How response files are read; they are open behind [`super::Command`].
+    /// Decides how response files are read. They are expanded before [`super::Command`] sees them.
     Quoting,
-    /// Equal functions become one. No link does that: nobody could tell which of them is active.
+    /// Folds equal functions. No link does that, since the active one of them would not be known.
     Folding,
-    /// Nothing can be linked twice with it.
+    /// Makes linking twice impossible.
     Refused,
 }
 
 use Meaning::*;
 use Takes::*;
 
-/// The option with words for a plugin, of which lld takes some for its own.
+/// The option with words for a plugin, some of which lld treats as its own options.
 pub const PLUGIN_OPTION: &str = "plugin-opt";
 
 /// Options of more than one letter, without dashes.
@@ -309,7 +311,7 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
     ),
 ];
 
-/// Options of one letter. What is not here takes nothing, and is [`Meaning::Other`].
+/// Options of one letter. A letter that is not here takes no value, and is [`Meaning::Other`].
 pub const SHORT: &[(u8, Takes, Meaning)] = &[
     (b'o', Value, Output),
     (b'l', Value, Library),
@@ -323,9 +325,9 @@ pub const SHORT: &[(u8, Takes, Meaning)] = &[
     (b't', Nothing, SecondOnly),
     (b'M', Nothing, SecondOnly),
     (b'y', Value, SecondOnly),
-    // Of GNU ld a size; of all linkers, without one, a shared library.
+    // For GNU ld it has a size; for all linkers, without one, it makes a shared library.
     (b'G', Number, Shared),
-    // Of mold a folder, from which all names count.
+    // For mold it has the folder that all names are relative to.
     (b'C', Value, Refused),
     (b'A', Value, Other),
     (b'F', Value, Other),
@@ -344,7 +346,7 @@ pub const SHORT: &[(u8, Takes, Meaning)] = &[
     (b'm', Value, Other),
     (b'u', Value, Other),
     (b'z', Value, Other),
-    // They say which linker this is, and it goes on.
+    // They print which linker this is, and it goes on.
     (b'v', Nothing, SecondOnly),
     (b'V', Nothing, SecondOnly),
     (b'(', Nothing, Other),
@@ -359,7 +361,7 @@ pub const SHORT: &[(u8, Takes, Meaning)] = &[
     (b'w', Nothing, Other),
 ];
 
-/// An option by its whole name without dashes, or by the one name that begins so where there were two dashes.
+/// An option by its whole name without dashes, or, with two dashes, by the only name with that prefix.
 pub fn long(name: &str, dashes: usize) -> Option<(Takes, Meaning)> {
     let all = || LONG.iter().flat_map(|(takes, meaning, names)| names.iter().map(|n| (*n, *takes, *meaning)));
     if let Some((_, takes, meaning)) = all().find(|(known, ..)| *known == name) {

@@ -9,12 +9,8 @@ using namespace llvm;
 namespace {
 class X86_64Machine : public Machine {
 public:
-  X86_64Machine() : Machine() {
-    Arch = Triple::x86_64;
-    StackPointer = 7;
-    // The return address.
-    EntryFrameOffset = 8;
-  }
+  // At the entry, the return address is on the stack.
+  constexpr X86_64Machine() : Machine(Triple::x86_64, /*StackPointer=*/7, /*EntryFrameOffset=*/8) {}
 
   bool isInterruptHandler(CallingConv::ID Convention) const override { return Convention == CallingConv::X86_INTR; }
 
@@ -100,8 +96,7 @@ private:
   }
 };
 
-const X86_64Machine Instance;
+constexpr X86_64Machine Instance;
 } // namespace
 
-extern const Machine &X86_64;
-const Machine &X86_64 = Instance;
+const Machine &x86_64() { return Instance; }
