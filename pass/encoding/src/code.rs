@@ -1,14 +1,14 @@
-//! What a call site does with the id, and what may be chosen about that.
+//! The action of a call site on the id, and the options of an encoding.
 
-/// What may be chosen about an encoding.
+/// The options of an encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Width of an id in the instrumented program, 1 to 64; values outside count as the nearest one inside. No
     /// function's `numCC` exceeds 2 to this power, nor, at 64 bits, 2⁶⁴ − 1.
     pub id_bits: u32,
-    /// True if decoding is told in which function a sub-path starts that a back edge or a cut began, as the site of
-    /// a direct call tells. Beyond the paper: the way up ends at that function, whatever else its ids stand for, so
-    /// it needs no dummy in-edge, and its offset is free.
+    /// True if decoding knows in which function a sub-path starts that a back edge or a cut began, since the
+    /// site of a direct call tells it. Beyond the paper: the way up ends at that function, whatever other
+    /// contexts its ids have, so it needs no dummy in-edge, and its offset is free.
     pub known_starts: bool,
 }
 
@@ -18,7 +18,7 @@ impl Default for Options {
     }
 }
 
-/// What a call site does with the id.
+/// The action of a call site on the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EdgeCode {
     /// Adds this before the call and takes it away after it. 0 is no work at all.
@@ -34,7 +34,7 @@ impl EdgeCode {
     }
 }
 
-/// Why a call site pushes.
+/// The reason why a call site pushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PushReason {
     /// It closes a cycle of the call graph (the paper, §5).

@@ -1,18 +1,18 @@
-//! From ids back to sub-paths, by tables that need not be trusted: those of a basic encoding ([`PathDecoder`]) and
-//! those of a hybrid one ([`StackPathDecoder`]). Here the two meet: who decodes need not know which of them a table
-//! is.
+//! From ids back to sub-paths, by tables that need not be trusted: tables of a basic encoding
+//! ([`PathDecoder`]), and of a hybrid one ([`StackPathDecoder`]). [`SubPaths`] is either of them, so that
+//! callers need not know the kind.
 
 use crate::graph::FunctionId;
 pub use crate::hybrid::decode::{StackEdge, StackPathDecoder};
 pub use crate::path::{Call, IdError, Path, PathDecoder, PathError, Step};
 pub use crate::table::{AddEdge, FunctionRow, TableError};
 
-/// What decodes the sub-paths of a table, of either kind.
+/// A decoder of the sub-paths of a table, of either kind.
 #[derive(Clone, Debug)]
 pub enum SubPaths {
     /// By their numbers.
     Numbers(PathDecoder),
-    /// By numbers and stack offsets: the encoding is a hybrid one.
+    /// By numbers and stack offsets: the encoding is hybrid.
     StackOffsets(StackPathDecoder),
 }
 
@@ -46,7 +46,8 @@ impl SubPaths {
                 Ok(())
             }
             Self::StackOffsets(paths) => {
-                // Code may have moved the stack pointer without saying so: where the number tells alone, it does.
+                // Code may have moved the stack pointer without recording it. If the number alone is
+                // unambiguous, it counts.
                 let alone = paths.path_from(start, function, number, None, |_| {});
                 let stack_offset = stack_offset.filter(|_| alone == Err(PathError::Ambiguous));
                 paths.path_from(start, function, number, stack_offset, call)

@@ -1,4 +1,4 @@
-//! The encoding of a call graph: what each call site does, and what that makes of each function.
+//! The encoding of a call graph: the action of each call site, and the ids of each function.
 
 use crate::code::{EdgeCode, Options, PushReason};
 use crate::graph::{CallGraph, EdgeId, FunctionId, Rule};
@@ -32,7 +32,7 @@ pub struct Summary {
 #[derive(Clone, Debug)]
 pub struct Encoding {
     pub(crate) codes: Vec<EdgeCode>,
-    /// Of the open node's edges, too, which come behind the calls.
+    /// Includes the codes of the open node's edges, behind those of calls.
     pub(crate) weights: Vec<f64>,
     /// Caller and callee.
     ends: Vec<(u32, u32)>,
@@ -40,12 +40,12 @@ pub struct Encoding {
     pub(crate) entry: Vec<bool>,
     pub(crate) fixed: Vec<bool>,
     pub(crate) offsets: Vec<u64>,
-    /// How different the offsets may be.
+    /// The permitted difference of offsets.
     pub(crate) spread: u64,
 }
 
-/// How many more expected pushes are taken to keep direct calls from pushing for the sake of open calls. Among the
-/// programs measured it was either less than 1.1 times as many, or more than 10 times.
+/// The factor of additional expected pushes that is accepted to keep direct calls from pushing for the sake
+/// of open calls. Among the measured programs it was either less than 1.1, or more than 10.
 const MORE_PUSHES: f64 = 2.0;
 
 /// Encodes a call graph. Takes time and memory near-linear in functions and edges, and no recursion.
@@ -73,7 +73,7 @@ pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
             .collect();
         reduce(graph, &weights, &codes, options)
     };
-    // Beside those that push anyhow.
+    // In addition to those that push anyway.
     let pushes = |encoded: &Reduced| -> f64 {
         let codes = encoded.numbering.codes.iter().zip(&weights).zip(&graph.rule);
         let chosen = codes.filter(|((code, _), rule)| code.pushes() && **rule != Rule::Pushes);
@@ -133,7 +133,7 @@ impl Encoding {
         edges
     }
 
-    /// What the call site does.
+    /// The action of the call site.
     pub fn edge(&self, edge: EdgeId) -> EdgeCode {
         self.codes[edge.index()]
     }
@@ -152,8 +152,8 @@ impl Encoding {
         self.offsets[function.index()]
     }
 
-    /// What the call site adds, modulo 2⁶⁴, if it does not push: the edge's value plus the callee's offset minus the
-    /// caller's.
+    /// The number that the call site adds, modulo 2⁶⁴, if it does not push: the edge's value plus the
+    /// callee's offset minus the caller's.
     pub fn constant(&self, edge: EdgeId) -> Option<u64> {
         let (caller, callee) = self.ends[edge.index()];
         match self.codes[edge.index()] {

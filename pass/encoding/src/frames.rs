@@ -1,4 +1,4 @@
-//! Where a function writes what all its pushes have in common.
+//! The places where a function writes the words that all its pushes share.
 //!
 //! The frame of a push holds the state that the function found at its entry, which is the same at each of its
 //! pushes. So these words are written once on each way to a push: in front of the first push, or earlier where that

@@ -38,7 +38,7 @@ impl EdgeId {
     }
 }
 
-/// What is decided about a call site before the numbering.
+/// A decision about a call site before the numbering.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rule {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What ours is compared with: traces of numbers of 4 bytes, one for each call site (casper.txt §5.5, §6).
+//! Traces of numbers for comparison: 4 bytes for each call site (casper.txt §5.5, §6).
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,27 +7,27 @@ use petgraph::graph::DiGraph;
 
 use crate::flow::{Flow, Role};
 
-/// Which sites write their numbers.
+/// The choice of sites that write their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Baseline {
     /// All of them: *FI*.
     All,
-    /// Those that may come in another one's stead: *BRI*.
+    /// Sites with alternatives: *BRI*.
     Branches,
-    /// Those of Casper's Algorithm 1.
+    /// The sites that Casper's Algorithm 1 chooses.
     Casper,
 }
 
-/// Whom a node calls.
+/// The callee of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callee {
     /// It is no site: a landing pad.
     NoSite,
-    /// Nobody of the program: a return, or a call of a function that calls nothing back.
+    /// None in the program: a return, or a call of a function that calls nothing back.
     Nobody,
     /// The function of this index.
     Known(u32),
-    /// Anybody. These sites write their numbers in any case (casper.txt §5.1, §5.2).
+    /// An unknown function. Such sites always write their numbers (casper.txt §5.1, §5.2).
     Unknown,
 }
 
@@ -45,7 +45,7 @@ fn sites(callees: &[Callee]) -> Vec<bool> {
     callees.iter().map(|&callee| callee != Callee::NoSite).collect()
 }
 
-/// Those that have another one beside them, that call anybody, and one on each cycle (casper.txt §3.5).
+/// Sites with alternatives, sites with unknown callees, and one site on each cycle (casper.txt §3.5).
 fn branches(flow: &Flow, callees: &[Callee]) -> Vec<bool> {
     let (sets, _, next) = flow.sets();
     let mut chosen: Vec<bool> = callees.iter().map(|&callee| callee == Callee::Unknown).collect();
@@ -56,7 +56,7 @@ fn branches(flow: &Flow, callees: &[Callee]) -> Vec<bool> {
     chosen.iter().zip(sites(callees)).map(|(&chosen, site)| chosen && site).collect()
 }
 
-/// Nodes that come again and again, and nothing else: an endless loop.
+/// Breaks endless loops of nodes without alternatives.
 fn break_cycles(sets: &[Vec<u32>], next: &[u32], chosen: &mut [bool]) {
     let mut graph = DiGraph::<u32, ()>::new();
     let places: Vec<_> = (0..next.len() as u32).map(|node| graph.add_node(node)).collect();
@@ -74,7 +74,7 @@ fn break_cycles(sets: &[Vec<u32>], next: &[u32], chosen: &mut [bool]) {
     }
 }
 
-/// What comes first: numbers of sites in the program, and whether there may be none.
+/// The first numbers that may come: numbers of sites in the program, and whether there may be none.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct First {
     numbers: BTreeSet<u32>,
@@ -133,17 +133,17 @@ fn casper(functions: &[(&Flow, Vec<Callee>)]) -> Vec<Vec<bool>> {
     chosen
 }
 
-/// A function in work.
+/// A function that is being solved.
 struct Function<'a> {
     base: u32,
     roles: &'a [Role],
     callees: &'a [Callee],
-    /// Of functions that were done before.
+    /// The results of functions that are done.
     known: &'a [Option<First>],
     sets: &'a [Vec<u32>],
     next: &'a [u32],
     chosen: Vec<bool>,
-    /// What comes first from each node on.
+    /// The first numbers from each node on.
     firsts: Vec<First>,
 }
 
@@ -160,7 +160,7 @@ impl Function<'_> {
         }
         break_cycles(self.sets, self.next, &mut self.chosen);
         self.fill();
-        // Lines 6 to 11: behind whom there may be nothing.
+        // Lines 6 to 11: nodes behind which there may be nothing.
         let special: Vec<usize> =
             (0..count).filter(|&node| !self.chosen[node] && self.firsts[node].nothing).collect();
         special.iter().for_each(|&node| self.chosen[node] = self.callees[node] != Callee::NoSite);
@@ -180,7 +180,7 @@ impl Function<'_> {
         all
     }
 
-    /// What comes first from a node on, by what comes first from the next ones.
+    /// The first numbers from a node on, computed from those of the next nodes.
     fn of_node(&self, node: usize) -> First {
         if self.chosen[node] {
             return First { numbers: [self.base + node as u32].into(), nothing: false };
@@ -202,7 +202,7 @@ impl Function<'_> {
         }
     }
 
-    /// The least solution.
+    /// Computes the least fixpoint.
     fn fill(&mut self) {
         self.firsts = vec![First::default(); self.callees.len()];
         let before = self.before();
@@ -249,7 +249,7 @@ impl Function<'_> {
         }
     }
 
-    /// Lines 15 to 19: the site writes nothing, if what comes can be told without it.
+    /// Lines 15 to 19: the site writes nothing, if the next numbers can be told without it.
     fn remove(&mut self, node: usize, before: &[Vec<u32>]) {
         self.chosen[node] = false;
         let mut old: Vec<(usize, First)> = Vec::new();
@@ -262,7 +262,7 @@ impl Function<'_> {
             if first == self.firsts[node] {
                 continue;
             }
-            // A loop of sites that write nothing: kept as it is.
+            // A loop of sites that write nothing: the site stays.
             if rounds > 1000 {
                 possible = false;
                 break;

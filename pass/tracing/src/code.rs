@@ -1,4 +1,4 @@
-//! What nodes write.
+//! Codes of nodes: the bits that they write.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,22 +9,23 @@ use petgraph::unionfind::UnionFind;
 
 use crate::flow::{Flow, Role};
 
-/// No code has more bits.
+/// The length limit of codes, in bits.
 pub const LONGEST: u8 = 24;
 
-/// Some bits; none: nothing is written.
+/// A code: some bits, or none if nothing is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Code {
     /// The bits, the first one highest.
     pub value: u32,
-    /// How many.
+    /// Their number.
     pub bits: u8,
 }
 
-/// The codes of nodes, such that within each set of several all have one and none begins with another.
+/// The codes of nodes. In each set with several nodes, all have a code, and no code is a prefix of another
+/// one.
 ///
-/// Nodes that are in a set together get different colours; sets that share nodes are one component, and each has a
-/// prefix code over its colours, for the frequencies that its nodes have together (Huffman's).
+/// Nodes in one set get different colours. Sets that share nodes are one component. Each component has a
+/// prefix code over its colours, for the summed frequencies of the colours' nodes (Huffman's).
 pub fn codes(sets: &[Vec<u32>], frequencies: &[f64]) -> Vec<Code> {
     let mut codes = vec![Code::default(); frequencies.len()];
     let mut classes = UnionFind::<u32>::new(frequencies.len());
@@ -41,7 +42,7 @@ pub fn codes(sets: &[Vec<u32>], frequencies: &[f64]) -> Vec<Code> {
     }
     let mut colours: Vec<Option<u32>> = vec![None; frequencies.len()];
     for mut component in members {
-        // Those that are executed most choose first, and there are the fewest colours for them.
+        // The most frequent nodes choose first, and get the colours with the shortest codes.
         component
             .sort_by(|&a, &b| frequencies[b as usize].total_cmp(&frequencies[a as usize]).then(a.cmp(&b)));
         let mut weights: Vec<f64> = Vec::new();
@@ -67,9 +68,9 @@ pub fn codes(sets: &[Vec<u32>], frequencies: &[f64]) -> Vec<Code> {
     codes
 }
 
-/// Gives each node the shortest code that does not begin with one of those beside it, nor the other way round: in its
-/// sets there may be fewer nodes than colours in the component. Those that come first choose first; nothing gets
-/// longer.
+/// Gives each node the shortest code that is no prefix of its neighbours' codes, and that has none of them as
+/// a prefix: the sets of a node may have fewer nodes than the component has colours. Nodes choose in order;
+/// no code gets longer.
 fn shorten(component: &[u32], sets: &[Vec<u32>], in_sets: &[Vec<u32>], codes: &mut [Code]) {
     loop {
         let mut changed = false;
@@ -87,10 +88,11 @@ fn shorten(component: &[u32], sets: &[Vec<u32>], in_sets: &[Vec<u32>], codes: &m
     }
 }
 
-/// The shortest code of at least one and less than so many bits that is told apart from all that are taken.
+/// The shortest code of at least one bit, and less than `below` bits, that does not conflict with the taken
+/// ones.
 fn shortest_free(mut taken: Vec<Code>, less_than: u8) -> Option<Code> {
-    // A code is the numbers of LONGEST bits that begin with it; those of the others are told apart from each other, or
-    // the same.
+    // A code is a range of numbers of LONGEST bits, those that begin with it. The other codes are disjoint or
+    // equal.
     let span = |code: &Code| {
         let below = u32::from(LONGEST - code.bits);
         (code.value << below, (code.value + 1) << below)
@@ -110,12 +112,13 @@ fn shortest_free(mut taken: Vec<Code>, less_than: u8) -> Option<Code> {
     })
 }
 
-/// A prefix code for symbols of these weights, the shorter the heavier; none has more than [`LONGEST`] bits.
+/// A prefix code for symbols of these weights: heavier symbols have shorter codes. No code has more than
+/// [`LONGEST`] bits.
 fn prefix_code(weights: &[f64]) -> Vec<Code> {
     if weights.len() < 2 {
         return vec![Code::default(); weights.len()];
     }
-    // Weights in a range that bounds the lengths: 2^16 to 1.
+    // Scaling the weights to 2^16 to 1 bounds the lengths.
     let most = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let mut scaled: Vec<u64> =
         weights.iter().map(|w| (w / most * 65536.0).clamp(1.0, 65536.0).round() as u64).collect();
@@ -150,7 +153,7 @@ fn lengths(weights: &[u64]) -> Vec<u8> {
     (0..weights.len()).map(depth).collect()
 }
 
-/// The words of these lengths, which satisfy Kraft's equation.
+/// The codes of these lengths, which satisfy Kraft's equation.
 fn canonical(lengths: &[u8]) -> Vec<Code> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&i| (lengths[i], i));
@@ -165,7 +168,7 @@ fn canonical(lengths: &[u8]) -> Vec<Code> {
     words
 }
 
-/// On each cycle of nodes that write nothing: the one that is executed least.
+/// The least frequent node on each cycle of nodes that write nothing.
 pub fn on_silent_cycles(
     flow: &Flow,
     sets: &[Vec<u32>],

@@ -1,15 +1,15 @@
-//! The flow of control in a function, and which events follow each other.
+//! The control flow of a function, and the events that follow each other.
 
 use std::collections::HashMap;
 
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 
-/// A function: blocks, of which the first is the entry, with their events.
+/// A function: blocks with their events. The first block is the entry.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     pub blocks: Vec<Block>,
-    /// What the nodes are. Each is in one block.
+    /// The roles of the nodes. Each node is in one block.
     pub roles: Vec<Role>,
 }
 
@@ -17,26 +17,27 @@ pub struct Flow {
 pub struct Block {
     /// Its nodes, in order.
     pub nodes: Vec<u32>,
-    /// Where control goes from its end: blocks. None where it does not get there, or ends.
+    /// The successor blocks. None if control does not reach the end, or stops there.
     pub successors: Vec<u32>,
     /// Expected executions for one activation of the function.
     pub frequency: f64,
 }
 
-/// What a node is.
+/// The role of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// An event that writes nothing of itself.
+    /// An event without bits of its own.
     Event,
-    /// One behind which something is written in any case.
+    /// An event that always has bits behind it.
     Writes,
-    /// One in front of which something is written in any case: the thread may end in it.
+    /// An event that always has bits in front of it: the thread may end in it.
     Tells,
     Return,
 }
 
 impl Flow {
-    /// The sets of nodes that may come next, that of the entry, and that of each node.
+    /// The sets of nodes that may come next, the index of the entry's set, and that of the set behind each
+    /// node.
     pub(crate) fn sets(&self) -> (Vec<Vec<u32>>, u32, Vec<u32>) {
         let firsts = self.firsts();
         let mut sets: Vec<Vec<u32>> = Vec::new();
@@ -61,7 +62,7 @@ impl Flow {
         (sets, first, next)
     }
 
-    /// The nodes that may come first, from the beginning of each block on.
+    /// For each block, the nodes that may come first from its beginning on.
     fn firsts(&self) -> Vec<Vec<u32>> {
         let mut empty = DiGraph::<(), ()>::new();
         let places: Vec<_> = self.blocks.iter().map(|_| empty.add_node(())).collect();
@@ -71,7 +72,7 @@ impl Flow {
             }
         }
         let mut firsts: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
-        // A component comes behind those that it leads to.
+        // Components come behind the components that they lead to.
         for component in tarjan_scc(&empty) {
             let members = component.iter().map(|place| &self.blocks[place.index()]);
             let set = union(members.flat_map(|block| {

@@ -1,12 +1,13 @@
-//! Where a program writes its trace, and what: a pure function of each function's flow of control.
+//! The bits that a program writes into its trace, and where: a pure function of each function's control flow.
 //!
-//! Casper (casper.txt) models a function by its call site control flow graph: nodes are calls and returns, and an edge
-//! leads from each to those that may come next (Definition 1). Its log is a sequence of witnesses, numbers of call
-//! sites, 32 bits each; which sites write one is chosen so that the log is an LL(1) language (Definition 6).
+//! Casper (casper.txt) models a function by its call site control flow graph: nodes are calls and returns,
+//! and an edge leads from each node to those that may come next (Definition 1). Its log is a sequence of
+//! witnesses, numbers of call sites with 32 bits each. The sites that write witnesses are chosen so that the
+//! log is an LL(1) language (Definition 6).
 //!
-//! Here the reader always knows the node at which a function is. So what a node writes need only tell it from those
-//! that could come in its stead ([`place`]): a few bits, which are a prefix code among them. A node without
-//! alternatives writes nothing.
+//! Here the reader always knows the current node of a function. So the bits of a node need only tell it from
+//! its alternatives ([`place`]): they are a prefix code among these. A node without alternatives writes
+//! nothing.
 
 mod baseline;
 mod code;
@@ -20,30 +21,31 @@ pub use recursion::tell_recursion;
 
 use petgraph::unionfind::UnionFind;
 
-/// What each node of a function writes.
+/// The bits of each node of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Sets of nodes, ascending, of which one comes next.
+    /// Sets of alternative nodes, in ascending order.
     pub sets: Vec<Vec<u32>>,
-    /// The set that comes at the entry: index into [`Placement::sets`].
+    /// The set at the entry: an index into [`Placement::sets`].
     pub first: u32,
     /// The set behind each node.
     pub next: Vec<u32>,
-    /// What each node writes in front of itself.
+    /// The bits that each node writes in front of itself.
     pub codes: Vec<Code>,
-    /// The node in whose stead each one stands: returns that may follow the same node are one event, the first of them.
+    /// For each node, the node that represents it: returns that may follow the same node are one event, the
+    /// first of them.
     pub same: Vec<u32>,
 }
 
-/// Decides for a function.
+/// Decides the bits of a function's nodes.
 ///
-/// In each set with several nodes all write, and no code is the beginning of another; and on each cycle something is
-/// written, so that the reader knows how often it was gone round.
+/// In each set with several nodes, all nodes write, and no code is a prefix of another one. On each cycle
+/// some node writes, so that the reader can count iterations.
 #[must_use]
 pub fn place(flow: &Flow) -> Placement {
     let (mut sets, first, next) = flow.sets();
     let same = merge_returns(flow, &mut sets);
-    // Merging may make equal sets; they stay, since a function has few of them.
+    // Merging may make sets equal. They stay, since a function has few of them.
     let mut frequencies = vec![0.0; flow.roles.len()];
     for block in &flow.blocks {
         for &node in &block.nodes {
@@ -63,7 +65,7 @@ pub fn place(flow: &Flow) -> Placement {
     Placement { sets, first, next, codes, same }
 }
 
-/// Makes returns one that are in the same set: the trace does not tell them apart.
+/// Merges returns in the same set: the trace does not tell them apart.
 fn merge_returns(flow: &Flow, sets: &mut [Vec<u32>]) -> Vec<u32> {
     let count = flow.roles.len();
     let mut classes = UnionFind::<u32>::new(count);

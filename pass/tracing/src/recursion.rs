@@ -1,13 +1,13 @@
-//! Recursion that nothing decides: functions that call each other, whatever happens. Nothing in one function tells that
-//! its calls are a cycle, and without a bit the trace would not tell how often it was gone round, or at all.
+//! Unconditional recursion: functions that call each other on all paths. No single function shows that its
+//! calls are a cycle, and without a bit the trace would not tell how often the cycle was executed.
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::DiGraph;
 
 use crate::{Code, Flow, Placement, Role};
 
-/// Has a bit written in front of each call on such a cycle. Of each function: its flow, what was decided for it, and of
-/// each node the function that it calls, or leaves its activation to.
+/// Makes each call on such a cycle write a bit. `of` returns a function's flow, and for each node the
+/// function that it calls, or leaves its activation to.
 pub fn tell_recursion<'f>(functions: &mut [Placement], of: impl Fn(usize) -> (&'f Flow, Vec<Option<u32>>)) {
     let mut graph = DiGraph::<usize, u32>::new();
     let places: Vec<_> = (0..functions.len()).map(|function| graph.add_node(function)).collect();
@@ -30,7 +30,7 @@ pub fn tell_recursion<'f>(functions: &mut [Placement], of: impl Fn(usize) -> (&'
     }
 }
 
-/// The nodes that come at a function's beginning without a bit that says so.
+/// The nodes at a function's beginning that come before any bit.
 fn silent<'p>(placement: &'p Placement, flow: &'p Flow) -> impl Iterator<Item = u32> + 'p {
     let node_of = |set: u32| match *placement.sets[set as usize] {
         [node] if placement.codes[node as usize].bits == 0 => Some(node),
@@ -39,7 +39,7 @@ fn silent<'p>(placement: &'p Placement, flow: &'p Flow) -> impl Iterator<Item = 
     std::iter::successors(node_of(placement.first), move |&node| {
         (flow.roles[node as usize] == Role::Event).then(|| node_of(placement.next[node as usize])).flatten()
     })
-    // On each cycle of nodes something is written.
+    // Each cycle of nodes has a node that writes.
     .take(flow.roles.len())
 }
 
@@ -65,17 +65,17 @@ mod tests {
     #[test]
     fn calls_that_nothing_decides_are_told_where_they_come_again() {
         let flows = [straight(2), straight(1), straight(1)];
-        // The first one calls the last one, and then the second one, which calls it.
+        // The first function calls the last one, and then the second one, which calls the first.
         let calls: [&[Option<u32>]; 3] = [&[Some(2), Some(1), None], &[Some(0), None], &[None, None]];
         assert_eq!(bits(&flows, &calls), [vec![0, 1, 0], vec![1, 0], vec![0, 0]]);
-        // Nobody calls it.
+        // No function calls the first one.
         let calls: [&[Option<u32>]; 3] = [&[Some(2), Some(1), None], &[None, None], &[None, None]];
         assert_eq!(bits(&flows, &calls), [vec![0, 0, 0], vec![0, 0], vec![0, 0]]);
     }
 
     #[test]
     fn what_is_told_anyway_costs_nothing_more() {
-        // It calls itself, or not.
+        // The function calls itself on one path.
         let mut flow = straight(1);
         flow.blocks = vec![
             Block { nodes: vec![], successors: vec![1, 2], frequency: 1.0 },
@@ -83,7 +83,7 @@ mod tests {
             Block { nodes: vec![1], successors: vec![], frequency: 1.0 },
         ];
         assert_eq!(bits(&[flow], &[&[Some(0), None]]), [vec![1, 1]]);
-        // It calls itself behind a call through a pointer, which is told.
+        // The function calls itself behind a call through a pointer, which writes a bit.
         let mut flow = straight(2);
         flow.roles[0] = Role::Writes;
         assert_eq!(bits(&[flow], &[&[None, Some(0), None]]), [vec![0, 0, 0]]);

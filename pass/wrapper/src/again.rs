@@ -1,5 +1,5 @@
-//! `pcce-ld --pcce-relink`: makes a program again of what its link has kept ([`pcce_linker::again`]), by other options
-//! if some are given. `pcce relink` runs it.
+//! `pcce-ld --pcce-relink`: makes a program again from the file that its link has kept
+//! ([`pcce_linker::again`]), with changed options if some are given. `pcce relink` runs it.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::generate::{Failure, Generator};
 
 /// The first word of such a command. The file follows, `-o` and `--kept` with their values, and options of the wrapper.
 pub const FLAG: &str = "--pcce-relink";
-/// The options that the step at the link takes, as lists of the pass have them.
+/// The options that the link step takes, by their names in lists of the pass.
 const OF_THE_STEP: [&str; 2] = ["profile-use", "target"];
 
 /// Runs the command, whose words are those behind [`FLAG`].

@@ -1,8 +1,8 @@
-//! The command line as clang will see it: response files opened, the wrapper's
-//! own flags taken out, and each word told apart as option, value or input.
+//! The command line as clang sees it: response files are opened, the wrapper's own flags are taken out, and
+//! each word is known to be an option, a value or an input.
 //!
-//! What the user wrote is passed on as it was. A response file stays a response
-//! file, unless something in it is not for clang's eyes.
+//! The user's words are passed on unchanged. A response file stays a response file, unless it contains words
+//! that are not for clang.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 
 use pcce_options::{Error, PREFIX, WrapperFlags};
 
-/// What a word of the command line is to clang.
+/// The role of a word of the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Starts with `-`, and is no value of another option.
+    /// An option: it starts with `-`, and is no value of another option.
     Option,
     /// The value of the option before it, as `x` in `-o x`.
     Value,
@@ -24,17 +24,16 @@ pub enum Role {
 /// One word of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// The word, without the quotes it had in a response file.
+    /// The word, without the quotes of a response file.
     pub text: OsString,
-    /// What it is to clang.
+    /// Its role.
     pub role: Role,
-    /// Index of the argument it came from.
+    /// The index of its argument.
     source: usize,
 }
 
 impl Word {
-    /// The word's bytes, for comparisons: neither file names nor options need be
-    /// UTF-8.
+    /// The word's bytes, for comparisons. File names and options need not be UTF-8.
     pub fn bytes(&self) -> &[u8] {
         self.text.as_bytes()
     }
@@ -46,13 +45,13 @@ pub struct Arguments {
     pub own: WrapperFlags,
     /// All other words, in order.
     pub words: Vec<Word>,
-    /// For each argument the response file it names, if its words are for clang
-    /// as they stand there.
+    /// For each argument, the response file that it names, if clang can read the file as it is.
     response_files: Vec<Option<OsString>>,
 }
 
 impl Arguments {
-    /// The arguments for clang, with what becomes of each word, by its index; none for those that are left out.
+    /// The arguments for clang. `words` are the replacements of words, by index; none for words that are left
+    /// out.
     pub fn with(&self, change: impl Fn(usize) -> Option<OsString>) -> Vec<OsString> {
         let changed: Vec<Option<OsString>> = (0..self.words.len()).map(change).collect();
         let mut argv = Vec::with_capacity(self.words.len());
@@ -68,20 +67,19 @@ impl Arguments {
         argv
     }
 
-    /// The arguments for clang as they are.
+    /// The arguments for clang, unchanged.
     pub fn plain(&self) -> Vec<OsString> {
         self.with(|index| Some(self.words[index].text.clone()))
     }
 }
 
-/// Reads a command line (without the program's name). `read_file` gives a response
-/// file's content; clang takes the name of a file it cannot read literally, and so
-/// does this.
+/// Reads a command line (without the program's name). `read_file` returns the content of a response file. If
+/// it cannot be read, its name is taken literally, as clang does.
 ///
 /// # Errors
 ///
 /// [`Error::Flag`] for the wrapper's own flags.
-/// Wrong flags of clang are clang's to report.
+/// Clang reports wrong flags of its own.
 pub fn parse(
     arguments: impl IntoIterator<Item = OsString>,
     read_file: impl Fn(&Path) -> Option<Vec<u8>>,
@@ -108,8 +106,8 @@ pub fn parse(
             }
             Role::Input
         } else if bytes == b"--" {
-            // Nothing can be added after it, and the runtime has to come last. So
-            // what follows is spelled as inputs, which it means.
+            // Nothing can be added behind `--`, and the runtime has to come last. So the words behind it are
+            // spelled as inputs, which is what they are.
             only_inputs = true;
             result.response_files[source] = None;
             continue;
@@ -127,8 +125,8 @@ pub fn parse(
     Ok(result)
 }
 
-/// Appends the words of `argument`; true if it named a response file. `opened` holds
-/// the files being read: clang reports one that includes itself.
+/// Appends the words of `argument`. Returns whether it named a response file. `opened` has the files that are
+/// being read: clang reports a file that includes itself.
 fn expand(
     argument: OsString,
     read_file: &impl Fn(&Path) -> Option<Vec<u8>>,
@@ -153,9 +151,8 @@ fn expand(
     true
 }
 
-/// Splits a response file as LLVM's `TokenizeGNUCommandLine` does: blanks separate,
-/// quotes of both kinds join, a backslash takes the next character literally, within
-/// quotes too, and an empty word is no word.
+/// Splits a response file as LLVM's `TokenizeGNUCommandLine` does: blanks separate words, quotes of both
+/// kinds join, a backslash quotes the next character, within quotes as well, and an empty word is no word.
 fn split_gnu(content: &[u8]) -> Vec<OsString> {
     let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
     let mut words = Vec::new();
@@ -181,18 +178,17 @@ fn split_gnu(content: &[u8]) -> Vec<OsString> {
     words
 }
 
-/// Returns whether the next word is this option's value. Many options also take theirs
-/// joined (`-Ifoo`), and then the next word is a word of its own.
+/// Returns whether the next word is this option's value. Many options also take a joined value (`-Ifoo`), and
+/// then the next word is independent.
 fn takes_value(option: &[u8]) -> bool {
     option.starts_with(b"-Xarch_")
         || option.starts_with(b"-Xopenmp-target")
         || SEPARATE_VALUES.iter().any(|name| name.as_bytes() == option)
 }
 
-/// The options of clang 19's driver that take the next word, found by giving each
-/// name it completes two source files and looking which are left
-/// (`clang -fsyntax-only -ccc-print-phases NAME a.c b.c`), and those whose value it
-/// hands to the linker.
+/// The options of clang 19's driver that take the next word. They were found by giving each option name two
+/// source files and looking which of them remain (`clang -fsyntax-only -ccc-print-phases NAME a.c b.c`), and
+/// include those whose value clang hands to the linker.
 const SEPARATE_VALUES: &[&str] = &[
     "--analyzer-output",
     "--assert",

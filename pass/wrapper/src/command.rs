@@ -1,5 +1,5 @@
-//! What a command line asks clang to do, as far as the wrapper's decisions depend
-//! on it. Nothing here knows about instrumentation.
+//! The meaning of a clang command line, as far as the wrapper's decisions depend on it. Nothing here knows
+//! about instrumentation.
 
 mod kinds;
 
@@ -11,7 +11,7 @@ use pcce_linker::command::Command as LinkerCommand;
 
 use crate::args::{Role, Word};
 
-/// What clang will make.
+/// The kind of clang's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Product {
     /// Nothing: it prints something about itself, or complains about missing inputs.
@@ -22,11 +22,11 @@ pub enum Product {
     Assembly,
     /// Object files (`-c`), or LLVM's bitcode.
     Object,
-    /// A link's result.
+    /// The output of a link.
     Image,
 }
 
-/// What the user said about link-time optimisation; the last word counts.
+/// The user's choice of link-time optimisation; the last word counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserLto {
     /// Nothing.
@@ -39,21 +39,21 @@ pub enum UserLto {
     Off,
 }
 
-/// The linker the user chose.
+/// The user's choice of a linker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserLinker {
     /// None: clang's default.
     Unset,
     /// Some lld: the file that clang looks for.
     Lld(String),
-    /// Another one, likewise.
+    /// Another one: the file that clang looks for.
     Other(String),
 }
 
-/// What a command line asks for.
+/// The meaning of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What it makes.
+    /// The kind of output.
     pub product: Product,
     /// Something goes through the preprocessor, so header folders matter.
     pub preprocesses: bool,
@@ -62,20 +62,20 @@ pub struct Command {
     pub compiles: bool,
     /// `-emit-llvm`.
     pub emits_llvm: bool,
-    /// LLVM's IR is among what it compiles, or is to link.
+    /// Some inputs are LLVM's IR, to be compiled or linked.
     pub reads_llvm: bool,
     /// The user's `-flto`.
     pub lto: UserLto,
-    /// The opposites of options that clang takes only together with `-flto`.
+    /// Options that undo those which clang accepts only together with `-flto`.
     pub needs_lto: Vec<&'static str>,
-    /// Thread-local variables are asked for of the runtime library of the compiler.
+    /// Thread-local variables are requested from the compiler's runtime library.
     pub emulated_tls: bool,
-    /// The user said whether bitcode stands beside machine code or alone, or wants a copy of it in the object, which
-    /// clang makes in bitcode alone.
+    /// The user decided whether bitcode stands beside machine code or alone, or wants a copy of it in the
+    /// object, which clang makes only where bitcode stands alone.
     pub fat_objects: bool,
     /// The link makes a shared library.
     pub shared: bool,
-    /// Bitcode goes into the object, too.
+    /// The object contains bitcode, too.
     pub embeds_bitcode: bool,
     /// Stacks grow in pieces.
     pub splits_stack: bool,
@@ -83,13 +83,14 @@ pub struct Command {
     pub split_dwarf: bool,
     /// The link makes a program that no shared library can join.
     pub r#static: bool,
-    /// The link makes a program at fixed addresses, as the command line says; the compiler's default is not known.
+    /// The link makes a program at fixed addresses according to the command line. The compiler's default is
+    /// unknown.
     pub no_pie: bool,
     /// The link makes an object file (`-r`).
     pub relocatable: bool,
     /// The linker folds equal functions.
     pub folds: bool,
-    /// Version scripts may name defined symbols only, the user said.
+    /// The user said that version scripts may name defined symbols only.
     pub no_undefined_version: bool,
     /// The user chose a kind of build id, or none.
     pub build_id: bool,
@@ -109,7 +110,7 @@ impl Command {
             LinkerCommand::of_words(linker.iter().map(|word| OsStr::from_bytes(word).to_owned()));
         let to_linker = |names: &[&str]| linker.iter().any(|a| names.iter().any(|n| n.as_bytes() == *a));
 
-        // Clang's own order: the earliest of the stages asked for is the last one done.
+        // As clang decides: of the requested stages, the earliest is the last one that is done.
         let product = if options.iter().any(|o| is_query(o)) || !inputs.any {
             Product::Information
         } else if given(NO_CODE) || inputs.only_headers {
@@ -210,7 +211,7 @@ const NO_CODE: &[&str] = &[
     "-rewrite-legacy-objc",
 ];
 
-/// Options after which clang prints something and does no work.
+/// Options that make clang print something and do nothing else.
 fn is_query(option: &[u8]) -> bool {
     matches!(
         option,
@@ -224,8 +225,8 @@ fn options(words: &[Word]) -> impl Iterator<Item = &[u8]> {
     words.iter().filter(|word| word.role == Role::Option).map(Word::bytes)
 }
 
-/// The arguments that the word at `index` hands to the linker as they are, and what stands in it in front of them.
-/// Commas separate them.
+/// The arguments that the word at `index` hands to the linker, and the text in front of them. Commas separate
+/// arguments.
 pub fn handed_on(words: &[Word], index: usize) -> Option<(&'static str, Vec<&[u8]>)> {
     let word = &words[index];
     match word.role {
@@ -239,7 +240,7 @@ pub fn handed_on(words: &[Word], index: usize) -> Option<(&'static str, Vec<&[u8
     }
 }
 
-/// The arguments that clang hands to the linker as they are.
+/// The arguments that clang hands to the linker unchanged.
 pub fn linker_arguments(words: &[Word]) -> Vec<&[u8]> {
     (0..words.len())
         .filter_map(|index| handed_on(words, index))
@@ -250,7 +251,7 @@ pub fn linker_arguments(words: &[Word]) -> Vec<&[u8]> {
 /// Sanitizers that bring an allocator.
 const ALLOCATORS: [&[u8]; 6] = [b"address", b"hwaddress", b"leak", b"memory", b"thread", b"scudo"];
 
-/// The last option by which such a sanitizer stays chosen, or `-fmemory-profile`, which brings one, too.
+/// The last option that selects such a sanitizer, or `-fmemory-profile`, which also brings an allocator.
 fn allocator(options: &[&[u8]]) -> Option<String> {
     let names = |list: &[u8], name: &[u8]| list.split(|&byte| byte == b',').any(|n| n == name || n == b"all");
     let chosen = |name: &[u8]| {

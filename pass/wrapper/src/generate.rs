@@ -1,5 +1,5 @@
-//! The code of the modules that a link has, between its two runs: the program is encoded, and clang makes an object of
-//! the bitcode of each module by what is decided of it.
+//! The code of the modules of a link, between its two runs. The program is encoded, and clang makes an object
+//! from the bitcode of each module as it is decided.
 //!
 //! 1. [`compiler`]: how the code of a module is generated, and what else it depends on;
 //! 2. [`objects`]: the cache of objects that earlier links have made of the same;
@@ -39,21 +39,21 @@ use jobs::{Job, Product};
 use objects::Cache;
 use split::Split;
 
-/// What can go wrong, as `pcce-ld` says it.
+/// An error of `pcce-ld`.
 pub type Failure = Box<dyn StdError + Send + Sync>;
 
-/// Generates code with the pass, for whatever LLVM a module was compiled with.
+/// Generates code with the pass, for the LLVM that a module was compiled with.
 pub struct Generator {
     executable: PathBuf,
-    /// What is asked for in the place of what the modules were compiled with.
+    /// Changes of the names that options gave when the modules were compiled.
     pub instead: pcce_link::Wanted,
 }
 
 impl Generator {
-    /// With the plugins beside this executable.
+    /// Takes the plugins beside this executable.
     ///
     /// # Errors
-    /// Nobody tells where that is.
+    /// The executable's own path is unknown.
     pub fn new() -> io::Result<Self> {
         let executable = env::current_exe().and_then(fs::canonicalize)?;
         Ok(Self { executable, instead: pcce_link::Wanted::default() })
@@ -117,13 +117,13 @@ impl Generate for Generator {
                     })
                 }
             };
-            // What the linker compiles it splits by itself.
+            // A linker that compiles splits debug information itself.
             let splits = compilers[compiler].splits && !compiles;
             how.push((compiler, splits.then(|| debug_files.add(module.name(), &recorded))));
         }
         let round =
             Round { first, modules: &modules, compilers: &compilers, how: &how, cache: cache.as_ref() };
-        // With a hybrid encoding the code depends on frames, which are known when there is code.
+        // With a hybrid encoding the code depends on frames, which are known only from code.
         let mut frames = pcce_link::Frames::default();
         let mut keys = HashMap::new();
         let encoded = loop {
@@ -176,7 +176,7 @@ impl Generate for Generator {
             let options = env::var_os(pcce_options::VARIABLE).unwrap_or_default();
             let mut decided = Sha256::new();
             modules.iter().filter_map(|module| keys.get(&module.id)).for_each(|key| decided.update(key));
-            // One linker compiles, so all have one LLVM.
+            // One linker compiles all modules, so they have one LLVM.
             let plugin = compilers.first().map_or(Path::new(""), |compiler| &compiler.plugin);
             let key = thin_lto::key(plugin, &options, &[], &hex(&decided.finalize()));
             generated.words.extend(["-mllvm".into(), key]);
@@ -186,7 +186,7 @@ impl Generate for Generator {
         generated.check = Some(Box::new(move |output| {
             let compiled = if compiles { compiled_by_linker(&compiled)? } else { HashMap::new() };
             let object = |module: &Module| objects.get(&module.id).or_else(|| compiled.get(&module.id));
-            // The linker does not give what it has in a cache of its own.
+            // The linker does not copy objects from its own cache.
             let code = modules.iter().map(|module| object(module).map(fs::read).transpose());
             let code: Vec<Option<Vec<u8>>> = code.collect::<Result<_, _>>()?;
             let difference = pcce_link::difference(&scratch, &modules, &code, &fs::read(output)?)?;
@@ -204,7 +204,7 @@ struct Round<'a> {
     first: &'a FirstLink<'a>,
     modules: &'a [Module],
     compilers: &'a [Compiler],
-    /// By module who makes its code, and where its debug information goes.
+    /// For each module, the compiler of its code, and the file of its debug information.
     how: &'a [(usize, Option<Split>)],
     cache: Option<&'a Cache>,
 }
@@ -220,7 +220,8 @@ impl Round<'_> {
         self.file(module, "linked.o")
     }
 
-    /// Makes the objects, but for those that are there, and the tables. `keys`: of those, by module. Returns all.
+    /// Makes the tables and the objects, except those that exist. `keys` has the keys of existing objects, by
+    /// module. Returns all objects.
     fn generate(
         &self,
         encoded: &pcce_link::Encoded,
@@ -231,7 +232,7 @@ impl Round<'_> {
         let modules = self.modules.iter().zip(&encoded.orders).zip(self.first.modules).zip(self.how);
         for (((module, order), linked), (compiler, split)) in modules {
             let by = &self.compilers[*compiler];
-            // What the linker compiles, and what others assemble, has its values from the beginning.
+            // Modules that the linker compiles, or an assembler, have their values from the beginning.
             let shared = (by.is_known() && !linked.by_linker).then(|| order.without_values());
             let order = match shared {
                 Some((order, list)) => {
@@ -309,7 +310,7 @@ impl Round<'_> {
     }
 }
 
-/// Takes what an earlier link has made of the same; whether there is all of it.
+/// Takes a product that an earlier link has made. Returns whether it is complete.
 fn take(cache: &Cache, product: &Product) -> io::Result<bool> {
     let Some(object) = cache.get(&product.key).filter(|object| check(object, product).is_ok()) else {
         return Ok(false);
@@ -322,10 +323,11 @@ fn take(cache: &Cache, product: &Product) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Checks whether an object is what was ordered: of the module, made of this bitcode by this plan with this compiler.
+/// Checks that an object is the one that was ordered: for the module, from this bitcode, by this order, with
+/// this compiler.
 ///
 /// # Errors
-/// What it is.
+/// The difference.
 pub fn check(object: &[u8], product: &Product) -> Result<(), String> {
     let file = object::File::parse(object).map_err(|error| error.to_string())?;
     let data = |name: &str| {
@@ -371,8 +373,8 @@ fn part(path: &Path, range: Option<&std::ops::Range<u64>>) -> Result<Vec<u8>, Fa
     Ok(bytes)
 }
 
-/// The names that an object without the pass knows: its own, which another object may define in its stead, and those
-/// that it leaves to others. `compiles`: the linker has compiled what is bitcode, so that it is a module.
+/// The names in an object without the pass: its own, which another object may define instead, and its
+/// undefined ones. `compiles`: the linker has compiled bitcode, so that bitcode is a module.
 fn names_of(object: &PlainObject, compiles: bool) -> Result<Vec<String>, Failure> {
     let of_linker = || -> Failure {
         let shown = &object.shown;
@@ -388,13 +390,13 @@ fn names_of(object: &PlainObject, compiles: bool) -> Result<Vec<String>, Failure
     }
     let bytes = part(&object.file, object.range.as_ref())?;
     let file = object::File::parse(&*bytes).map_err(|error| format!("{}: {error}", object.shown))?;
-    // It has bitcode beside machine code, and the linker takes that.
+    // It has bitcode beside machine code, and the linker uses the bitcode.
     if compiles && file.section_by_name(".llvm.lto").is_some() {
         return Ok(Vec::new());
     }
     let symbols = file.symbols().filter(|symbol| !symbol.is_local());
     let mut names: Vec<String> = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
-    // That the start-up code calls `main` is known, and that it calls it before all others.
+    // It is known that the start-up code calls `main`, before all other calls.
     if names.iter().any(|name| name == "_start") {
         names.retain(|name| name != "main");
     }

@@ -1,6 +1,6 @@
-//! What the files of a link hold: LLVM's bitcode, alone or beside machine code, and of which LLVM.
+//! LLVM's bitcode in the inputs of a link, alone or beside machine code, and its LLVM version.
 //!
-//! Only headers and tables of the files are read. What cannot be read is the linker's to report.
+//! Only headers and tables of the files are read. The linker reports files that cannot be read.
 
 mod producer;
 
@@ -18,21 +18,21 @@ use crate::command::linker_arguments;
 /// A file with bitcode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bitcode {
-    /// The file, as the command line names it or as it was found for `-l`.
+    /// The file, as the command line names it, or as it was found for `-l`.
     pub file: PathBuf,
-    /// The newest LLVM that wrote some of it, by its major version, if that can be told.
+    /// The newest LLVM major version that wrote some of it, if it is known.
     pub llvm: Option<u32>,
 }
 
-/// The section of an object with machine code in which the bitcode stands.
+/// The section with bitcode in an object with machine code.
 const SECTION: &str = ".llvm.lto";
-/// So much of bitcode is read to learn who wrote it.
+/// The number of bytes of bitcode that are read to learn its version.
 const START: u64 = 256;
 
-/// What the files of a link hold, in the order of its words.
+/// The contents of a link's inputs, in the order of its words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inputs {
-    /// Those with bitcode.
+    /// The files with bitcode.
     pub bitcode: Vec<Bitcode>,
 }
 
@@ -45,7 +45,7 @@ pub fn of(words: &[Word]) -> Inputs {
     inputs
 }
 
-/// The object files and archives that the linker will read, as far as they can be told.
+/// The object files and archives that the linker will read, as far as they are known.
 fn files(words: &[Word]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut folders = Vec::new();
@@ -71,7 +71,7 @@ fn files(words: &[Word]) -> Vec<PathBuf> {
     files
 }
 
-/// The archive that a linker takes for `-lNAME`, in the folders named; none if it takes a shared library.
+/// The archive that a linker takes for `-lNAME`, in the given folders; none if it takes a shared library.
 fn library(name: &[u8], folders: &[&Path]) -> Option<PathBuf> {
     if let Some(file) = name.strip_prefix(b":") {
         return folders.iter().map(|folder| folder.join(OsStr::from_bytes(file))).find(|file| file.exists());
@@ -82,7 +82,7 @@ fn library(name: &[u8], folders: &[&Path]) -> Option<PathBuf> {
     Some(file(folder, b".a")).filter(|archive| !file(folder, b".so").exists() && archive.exists())
 }
 
-/// The bitcode that a file holds: of which LLVM. None if there is none.
+/// The LLVM version of the bitcode in a file; none without bitcode.
 fn look(path: &Path) -> Option<Option<u32>> {
     if !fs::metadata(path).is_ok_and(|data| data.is_file()) {
         return None;
@@ -102,7 +102,7 @@ fn look(path: &Path) -> Option<Option<u32>> {
     newest
 }
 
-/// The same for one object.
+/// The LLVM version of the bitcode in one object.
 fn look_into<'d>(data: impl ReadRef<'d>) -> Option<Option<u32>> {
     let size = data.len().ok()?;
     let start = data.read_bytes_at(0, size.min(START)).ok()?;

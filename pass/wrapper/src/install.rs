@@ -1,4 +1,4 @@
-//! Where clang and the parts of this project are on this machine.
+//! The places of clang and of the parts of this project on this machine.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -7,22 +7,21 @@ use std::{env, fs};
 
 use crate::Error;
 
-/// The LLVM that this build's plugin is for, by its major version: another one refuses to load it.
+/// The LLVM of this build's plugin, by its major version. Another LLVM refuses to load it.
 pub const LLVM: u32 = if cfg!(feature = "llvm22") { 22 } else { 19 };
 
-/// Where the distribution keeps the programs of an LLVM.
+/// The folder of an LLVM's programs in the distribution.
 pub fn llvm_bin(llvm: u32) -> PathBuf {
     format!("/usr/lib/llvm-{llvm}/bin").into()
 }
 
-/// The header's folder, and how much the compiler may prefer it.
+/// The header's folder, and how early the compiler may search it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Header {
     /// A folder with nothing else in it, in the repository.
     Own(PathBuf),
-    /// An installation's `include`, which other packages may share: looked into
-    /// after all other folders, since its order among the system's matters
-    /// (`#include_next` in libstdc++).
+    /// An installation's `include`, which other packages may share. It is searched after all other folders,
+    /// since its order among the system's matters (`#include_next` in libstdc++).
     Shared(PathBuf),
 }
 
@@ -33,18 +32,18 @@ pub struct Files {
     pub libraries: PathBuf,
     /// The pass plugin.
     pub plugin: PathBuf,
-    /// The linker in front of the user's.
+    /// The program in front of the user's linker.
     pub linker: PathBuf,
-    /// Where programs find the runtime for shared libraries, unless the system looks there by itself.
+    /// The folder in which programs find the runtime for shared libraries, unless the system searches it.
     pub runpath: Option<PathBuf>,
     /// The folder with `pcce.h`, if there is one.
     pub header: Option<Header>,
 }
 
 impl Files {
-    /// Finds the files from the wrapper's own executable (its symbolic links
-    /// resolved): beside it, as the build leaves them, or in `../lib/pcce` and
-    /// `../include`, as they are installed, where there may be plugins for several LLVMs.
+    /// Finds the files from the wrapper's own executable (its symbolic links resolved): beside it, where the
+    /// build leaves them, or in `../lib/pcce` and `../include`, where they are installed, perhaps with
+    /// plugins for several LLVMs.
     pub fn beside(executable: &Path, llvm: u32, exists: impl Fn(&Path) -> bool) -> Self {
         let here = executable.parent().unwrap_or(Path::new("/"));
         let prefix = here.parent().unwrap_or(Path::new("/"));
@@ -90,7 +89,7 @@ impl Files {
         self.libraries.join("libpcce_heap.a")
     }
 
-    /// What executables have in libc's place, beside one of these.
+    /// The replacements of libc's functions for executables, beside one of these.
     pub fn libc_archive(&self) -> PathBuf {
         self.libraries.join("libpcce_libc.a")
     }
@@ -100,7 +99,7 @@ impl Files {
         self.libraries.join("libpcce_trace.a")
     }
 
-    /// What traced shared libraries have in them.
+    /// The part of the tracer in traced shared libraries.
     pub fn trace_module(&self) -> PathBuf {
         self.libraries.join("pcce_trace_module.o")
     }
@@ -114,7 +113,7 @@ impl Files {
 const PLUGIN: &str = "libpcce_pass.so";
 /// The name by which the runtime for shared libraries is linked.
 pub const SHARED_RUNTIME: &str = "libpcce_rt.so";
-/// That of the tracer.
+/// The name by which the tracer for shared libraries is linked.
 pub const SHARED_TRACER: &str = "libpcce_trace.so";
 
 /// Finds `clang` or `clang++` of the right version: by its versioned name in
@@ -129,14 +128,12 @@ pub fn find_compiler(name: &str, llvm: u32, path: Option<&OsStr>) -> Result<Path
         .ok_or(Error::NoCompiler { name: name.to_owned(), llvm })
 }
 
-/// Returns whether `-fuse-ld=lld` will find a linker: clang looks beside itself, then in
-/// `path`.
+/// Returns whether `-fuse-ld=lld` will find a linker. Clang searches its own folder, then `path`.
 pub fn has_lld(compiler: &Path, llvm: u32, path: Option<&OsStr>) -> bool {
     let own = fs::canonicalize(compiler).ok();
     let known = llvm_bin(llvm);
     let beside = own.as_deref().and_then(Path::parent).unwrap_or(&known);
-    // A compiler cache may stand in the compiler's place, so its own folder
-    // alone does not settle it.
+    // A compiler cache may stand in the compiler's place, so its folder alone is not decisive.
     [beside, &known].iter().any(|folder| is_executable(&folder.join("ld.lld")))
         || find_in(path, "ld.lld").is_some()
 }
@@ -179,7 +176,7 @@ mod tests {
         assert_eq!(files.plugin, Path::new(&format!("/opt/lib/pcce/llvm-{LLVM}/libpcce_pass.so")));
         assert_eq!(files.header, Some(Header::Shared("/opt/include".into())));
         assert_eq!(files.runpath, Some("/opt/lib".into()));
-        // The system's own installation is looked into by every program.
+        // Every program searches the system's own installation.
         assert_eq!(beside("/usr/bin/pcce-clang", &["/usr/lib/pcce"]).runpath, None);
     }
 

@@ -67,7 +67,7 @@ impl Language {
     }
 }
 
-/// Why the compiler was not run. Each message names the cure.
+/// A reason why the compiler was not run. Each message names the cure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -91,13 +91,13 @@ pub enum Error {
          with the one, and once with the other"
     )]
     HeapAndSanitizer(String),
-    /// Code that asks the compiler's library for thread-local variables does not find the runtime's.
+    /// Code that requests thread-local variables from the compiler's library does not find the runtime's.
     #[error(
         "instrumented code finds its state as a thread-local variable of ELF; leave out `-femulated-tls`, which makes variables \
          of another kind"
     )]
     EmulatedTls,
-    /// A link in another mode of what only a link in lto mode instruments.
+    /// A link with inputs that only a link in lto mode instruments is in another mode.
     #[error(
         "`{file}` holds bitcode, which a link in lto mode instruments, and a link in {mode} mode would leave without \
          instrumentation; compile it with `--pcce-mode={mode}`, and without `-emit-llvm`, or link with \
@@ -115,7 +115,7 @@ pub enum Error {
          `--pcce-mode=module`"
     )]
     EmbeddedBitcode,
-    /// Linkers rewrite such functions behind code generation.
+    /// Linkers fold such functions after code generation.
     #[error(
         "`-fsplit-stack` does not go together with link mode: linkers change the code of functions with split stacks, and link mode \
          lets none change what it has generated; leave it out, or use `--pcce-mode=module`"
@@ -127,9 +127,9 @@ pub enum Error {
         bin = install::llvm_bin(*llvm).display()
     )]
     NoCompiler {
-        /// Name of the executable that was looked for, without the version.
+        /// The name of the executable, without the version.
         name: String,
-        /// The LLVM of which it is to be.
+        /// Its LLVM.
         llvm: u32,
     },
     /// A link of bitcode that this LLVM's linker cannot read.
@@ -152,7 +152,7 @@ pub enum Error {
          Debian with `apt-get install lld-{0}`, or use `--pcce-mode=link`, without `-flto`"
     )]
     NoLld(u32),
-    /// A part of this project is not where the wrapper looks for it.
+    /// A part of this project is missing.
     #[error("`{0}` is missing; `make build` makes it")]
     MissingFile(PathBuf),
     /// The operating system refused something.
@@ -182,7 +182,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     let launched = take_launched(&mut words)?;
     let arguments = args::parse(words, |path| fs::read(path).ok())?;
     if arguments.own.help {
-        // Who closes a pipe early has read enough.
+        // A reader that closes a pipe early has read enough.
         let help = pcce_options::wrapper_help(language.wrapper_name());
         let _ = io::stdout().write_all(help.as_bytes());
         return Ok(ExitCode::SUCCESS);
@@ -231,11 +231,11 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         eprintln!("{}: note: {note}", language.wrapper_name());
     }
     let options = plan.pass_options.clone().or(facts.pass_options).unwrap_or_default();
-    // Wrong ones are the pass's to report.
+    // The pass reports wrong options.
     let files = PassOptions::read([&*options.to_string_lossy()]).unwrap_or_default().files;
     if plan.encodes_link {
         say_what_takes_long(language, &facts.inputs.bitcode, &plan.output);
-        // What is encoded between two links has a key of its own.
+        // Programs that are encoded between two links have keys of their own.
         if plan.linker.is_none() {
             let key = thin_lto::key(&facts.files.plugin, &options, &files, "");
             plan.argv.push([OsStr::new("-Wl,-mllvm,"), &key].into_iter().collect());
@@ -265,7 +265,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     Err(Error::System { what: format!("cannot run `{}`", Path::new(&command[0]).display()), source })
 }
 
-/// Where the compiler finds the linker of this name. It takes a path as it is.
+/// The path at which the compiler finds the linker of this name. A path stays as it is.
 fn real_linker(command: &[OsString], name: &OsString) -> io::Result<OsString> {
     if Path::new(name).is_absolute() {
         return Ok(name.clone());
@@ -282,10 +282,10 @@ fn real_linker(command: &[OsString], name: &OsString) -> io::Result<OsString> {
     found.map(PathBuf::into_os_string).ok_or_else(|| io::Error::other(format!("`{text}` is not in PATH")))
 }
 
-/// The encoding of so many bytes of objects with bitcode takes seconds.
+/// Encoding this many bytes of objects with bitcode takes seconds.
 const MUCH: u64 = 8 << 20;
 
-/// Who looks at a terminal learns why a link takes its time; a file of messages stays as the build makes it.
+/// Explains on a terminal why a link takes its time. A log file stays as the build makes it.
 fn say_what_takes_long(language: Language, bitcode: &[inputs::Bitcode], output: &Path) {
     let size = |file: &inputs::Bitcode| fs::metadata(&file.file).map_or(0, |data| data.len());
     let bytes: u64 = bitcode.iter().map(size).sum();
@@ -295,7 +295,8 @@ fn say_what_takes_long(language: Language, bitcode: &[inputs::Bitcode], output: 
     }
 }
 
-/// The LLVM for a link: the one that was asked for, or the one that wrote the newest bitcode, if its plugin is there.
+/// The LLVM for a link: the requested one, or the one that wrote the newest bitcode, if its plugin is
+/// installed.
 fn llvm_for(bitcode: &[inputs::Bitcode], asked: u32, has_plugin: impl Fn(u32) -> bool) -> Result<u32, Error> {
     match bitcode.iter().max_by_key(|file| file.llvm) {
         Some(inputs::Bitcode { file, llvm: Some(found) }) if *found > asked => {
@@ -308,7 +309,7 @@ fn llvm_for(bitcode: &[inputs::Bitcode], asked: u32, has_plugin: impl Fn(u32) ->
     }
 }
 
-/// What clang says of its version, and ours behind it: build systems look at the first lines.
+/// Clang's version, with ours behind it: build systems look at the first lines.
 fn version(command: &[OsString], arguments: &args::Arguments, llvm: u32) -> Result<ExitCode, Error> {
     let status = Command::new(&command[0]).args(&command[1..]).args(arguments.plain()).status();
     let status = status.map_err(|source| Error::System {
@@ -330,12 +331,12 @@ fn take_launched(words: &mut Vec<OsString>) -> Result<Option<Vec<OsString>>, Err
     Ok(Some(words.drain(flag..=flag + length).skip(1).collect()))
 }
 
-/// The compiler's process, by a command whose last word it is.
+/// The compiler's process, started through a command whose last word is the compiler.
 fn process(words: &[OsString], plan: Plan, lists: Vec<PathBuf>) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).args(plan.argv);
     if words.len() > 1 {
-        // ccache does not see what the pass depends on beside the arguments.
+        // ccache does not see the inputs of the pass besides the arguments.
         let files = env::var_os("CCACHE_EXTRAFILES");
         let files = files.iter().flat_map(env::split_paths).chain(plan.needs).chain(lists);
         if let Ok(files) = env::join_paths(files)

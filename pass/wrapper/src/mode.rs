@@ -1,22 +1,22 @@
-//! The mode of a command: the one that it names, or what its other words need.
+//! The mode of a command: the mode that it names, or that its other words require.
 //!
-//! Where nothing is said it is link mode. What is encoded in the link anyway is in lto mode: programs with the
-//! user's own `-flto`, and bitcode. So is what no other mode has.
+//! The default is link mode. Programs that the link encodes anyway are in lto mode: those with the user's own
+//! `-flto`, and bitcode. So are programs that no other mode supports.
 
 use pcce_options::{Common, Mode, PassOptions, WrapperFlags};
 
 use crate::command::{Command, UserLto};
 use crate::inputs::Inputs;
 
-/// The mode of `command`. `own`: its flags for the wrapper; `inputs`: what the files of its link hold; `list`: the
-/// user's own options for the pass, as [`pcce_options::VARIABLE`] has them.
+/// The mode of `command`. `own` are its flags for the wrapper, `inputs` the contents of its link's inputs,
+/// and `list` the user's own options for the pass, as in [`pcce_options::VARIABLE`].
 pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) -> Mode {
     match own.mode {
-        // A program that is optimised as a whole is encoded so, too.
+        // A program that is optimised as a whole is encoded as a whole.
         Some(Mode::Link) | None if command.lto == UserLto::Full => Mode::Lto,
         Some(mode) => mode,
         None => {
-            // Wrong options are the pass's to report.
+            // The pass reports wrong options.
             let list = PassOptions::read([list]).unwrap_or_default();
             let is_bitcode = command.emits_llvm || command.reads_llvm || !inputs.bitcode.is_empty();
             let of_lto = needs_lto(&own.common) || needs_lto(&list.common);
@@ -30,7 +30,7 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
     }
 }
 
-/// Returns whether lto mode does best what is asked for: its traces are shorter.
+/// Returns whether lto mode serves the options best: its traces are shorter.
 fn needs_lto(options: &Common) -> bool {
     !options.targets.is_empty() || options.trace.is_some()
 }

@@ -30,7 +30,7 @@ use crate::inputs::Inputs;
 use crate::install::{Files, Header, SHARED_RUNTIME, SHARED_TRACER};
 use crate::mode;
 
-/// What the plan depends on beside the command line.
+/// The inputs of the plan besides the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Where the project's files are.
@@ -39,18 +39,18 @@ pub struct Facts {
     pub working_directory: PathBuf,
     /// [`pcce_options::VARIABLE`] as the user set it.
     pub pass_options: Option<OsString>,
-    /// What the files of a link hold.
+    /// The contents of a link's inputs.
     pub inputs: Inputs,
 }
 
-/// What to run.
+/// The command to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     /// The compiler's arguments, without its name.
     pub argv: Vec<OsString>,
-    /// The value for [`pcce_options::VARIABLE`]; the environment stays as it is if none.
+    /// The value of [`pcce_options::VARIABLE`]; if none, the environment stays as it is.
     pub pass_options: Option<OsString>,
-    /// What the user should know, once, on standard error.
+    /// A message for the user on standard error.
     pub notes: Vec<String>,
     /// Files of this project that the arguments name.
     pub needs: Vec<PathBuf>,
@@ -58,15 +58,15 @@ pub struct Plan {
     pub needs_lld: bool,
     /// The pass runs in the link.
     pub encodes_link: bool,
-    /// What the link makes.
+    /// The kind of the link's output.
     pub output: PathBuf,
-    /// Code is generated at the link: for a compilation, how it runs.
+    /// For a compilation whose code is generated at the link: how it was run.
     pub captures: bool,
-    /// The same for a link, which goes through `pcce-ld`: the user's linker, as clang names it.
+    /// For a link through `pcce-ld`: the user's linker, as clang names it.
     pub linker: Option<OsString>,
-    /// Where the link keeps what it was made of.
+    /// Where the link keeps its inputs.
     pub keep: Option<PathBuf>,
-    /// Names of the options of the pass that the link has, without which nothing it encodes may have been compiled.
+    /// The link's options of the pass that all its inputs must have been compiled with.
     pub asked_for: Vec<String>,
 }
 
@@ -74,8 +74,8 @@ pub struct Plan {
 ///
 /// # Errors
 ///
-/// [`pcce_options::Error::Semicolon`] if [`pcce_options::VARIABLE`] cannot hold a path; flags that instrumented code
-/// cannot be built with.
+/// [`pcce_options::Error::Semicolon`] if [`pcce_options::VARIABLE`] cannot hold a path; flags that do not go
+/// with instrumented code.
 pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let command = Command::of(&arguments.words);
     let mut plan = Plan::default();
@@ -86,9 +86,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     let list = facts.pass_options.as_deref().unwrap_or_default().to_string_lossy();
     let mode = mode::of(&command, &arguments.own, &facts.inputs, &list);
     if command.product != Product::Information {
-        // Wrong options are the pass's to report.
+        // The pass reports wrong options.
         let list = PassOptions::read([&*list]).unwrap_or_default();
-        // With ThinLTO lto mode encodes each file by itself, and in no mode anybody sees the frames of the code.
+        // With ThinLTO, lto mode encodes each file by itself. No mode sees the frames of such code.
         let thin = command.lto == UserLto::Thin;
         let hybrid = arguments.own.common.hybrid || list.common.hybrid;
         let by_module = thin && (mode == Mode::Lto || mode == Mode::Link && hybrid);
@@ -105,15 +105,15 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         return Err(Error::SplitStack);
     }
     let whole_program = links && mode == Mode::Lto;
-    // The linker generates the code, so that the pass runs there, in each module.
+    // The linker generates the code, so the pass runs there, in each module.
     let thin = links && mode == Mode::Link && command.lto == UserLto::Thin;
     let linker_compiles = whole_program || thin;
     if let Some(file) = facts.inputs.bitcode.first().filter(|_| links && !linker_compiles) {
         return Err(Error::BitcodeWithoutLto { file: file.file.clone(), mode: mode.name() });
     }
     if mode == Mode::Module && matches!(command.lto, UserLto::Full | UserLto::Thin) {
-        // The pass instruments what becomes machine code there and then. Said once a
-        // program: configure scripts take words on standard error for warnings.
+        // The pass instruments the code during compilation. It is said once a program: configure scripts take
+        // words on standard error for warnings.
         added.flag("-fno-lto");
         command.needs_lto.iter().for_each(|opposite| added.flag(opposite));
         if links {
@@ -124,9 +124,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         Compilation::Untouched => {}
         Compilation::Bitcode => {
             added.flag("-flto");
-            // Builds look into object files with tools that know no bitcode: configure
-            // scripts and libtool with `nm`, and `ar` writes an index. They get machine
-            // code to look at; the link takes the bitcode beside it.
+            // Builds examine object files with tools that cannot read bitcode: configure scripts and libtool
+            // with `nm`, and `ar` writes an index. They get machine code to look at; the link uses the
+            // bitcode beside it.
             if command.product == Product::Object && !command.emits_llvm && !command.fat_objects {
                 added.flag("-ffat-lto-objects");
             }
@@ -151,7 +151,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         }
         if plan.needs_lld {
             added.flag("-fuse-ld=lld");
-            // What lld takes for an error by itself, and the linker in whose place it stands takes as it is.
+            // Some things are errors for lld, but not for the linker that it replaces.
             if !command.no_undefined_version {
                 added.flag("-Wl,--undefined-version");
             }
@@ -177,7 +177,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         plan.keep.clone_from(&arguments.own.keep);
         plan.needs.push(facts.files.linker.clone());
     } else if links && command.folds {
-        // Of functions that are one nobody could tell which is active. In link mode `pcce-ld` leaves the flag out.
+        // If functions are folded, the active one is not known. In link mode `pcce-ld` leaves the flag out.
         added.flag("-Wl,--icf=none");
     }
     if links {
@@ -207,7 +207,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         word => Some(word.text.clone()),
     });
     if splits_later {
-        // What goes along with it, unless a word behind says otherwise.
+        // Further options of it, unless a later word overrides them.
         let pubnames = ["--start-no-unused-arguments", "-ggnu-pubnames", "--end-no-unused-arguments"];
         plan.argv.splice(0..0, pubnames.map(Into::into));
     }
@@ -234,13 +234,13 @@ fn output(words: &[Word]) -> PathBuf {
     values.map(OsStr::from_bytes).next().unwrap_or(OsStr::new("a.out")).into()
 }
 
-/// What becomes of the sources.
+/// The result of compiling the sources.
 enum Compilation {
-    /// What clang makes of them without the wrapper, or what the user asked for.
+    /// The same as without the wrapper.
     Untouched,
     /// Bitcode, which the link instruments.
     Bitcode,
-    /// Code that the pass has seen.
+    /// Code that the pass has instrumented.
     Instrumented,
 }
 
@@ -285,16 +285,16 @@ fn add_runtime(
     let files = &facts.files;
     let traces = |option: &[u8]| option == b"trace" || option.starts_with(b"trace=");
     let trace = own.common.trace.is_some() || facts.users_options().any(traces);
-    // A dictionary and a token name their build by this.
+    // Dictionaries and tokens identify their build by it.
     if !command.build_id {
         added.flag("-Wl,--build-id");
     }
     if command.shared {
-        // Found by name, so that the library records the name and not the path.
+        // The library is found by name, so that the program records the name and not the path.
         added.separate("-L", &files.libraries);
         if trace {
             added.flag("-lpcce_trace");
-            // Its functions keep registers that are lost when a function is looked up at its first call.
+            // Its functions keep registers that lazy binding would overwrite.
             added.flag("-Wl,-z,now");
             added.for_linker("", &files.trace_module());
             needs.extend([files.libraries.join(SHARED_TRACER), files.trace_module()]);
@@ -305,7 +305,7 @@ fn add_runtime(
         }
         needs.push(files.libraries.join(SHARED_RUNTIME));
     } else {
-        // Not as an input of its own: a `-x c` would make it a source.
+        // It is no input of its own, since a `-x c` would make it a source.
         if trace {
             added.for_linker("", &files.trace_archive());
             needs.push(files.trace_archive());
@@ -320,9 +320,9 @@ fn add_runtime(
         };
         added.for_linker("", &archive);
         needs.push(archive.clone());
-        // One runtime for the process: shared libraries find the executable's. Where
-        // there are none, exporting does harm: a static-pie program with an exported
-        // thread-local variable crashes at its start when GNU ld 2.40 linked it.
+        // One runtime for the process: shared libraries find the executable's. In static programs exporting
+        // does harm: a static-pie program with an exported thread-local variable crashes at its start if GNU
+        // ld 2.40 linked it.
         if command.r#static {
             for (name, leads_to) in exports::CREATES {
                 added.flag(&format!(
@@ -332,7 +332,7 @@ fn add_runtime(
         } else {
             added.for_linker("", &files.libc_archive());
             needs.push(files.libc_archive());
-            // gold takes no patterns, and no linker minds a name that is not there.
+            // gold accepts no patterns, and no linker objects to a name that does not exist.
             let mut names = exports::RUNTIME.to_vec();
             names.extend(exports::VERIFY.iter().filter(|_| archive != files.archive()));
             names.extend(exports::TRACE.iter().filter(|_| trace));
@@ -341,7 +341,7 @@ fn add_runtime(
                 added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
             }
             if own.heap {
-                // Shared libraries must find them even where the linker knows of none that asks.
+                // Shared libraries must find them even if the linker sees no library that needs them.
                 for (name, _) in exports::ALLOCATION {
                     added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
                 }
@@ -350,7 +350,7 @@ fn add_runtime(
     }
 }
 
-/// The options of this command line after those of the user's environment.
+/// The options of this command line, behind those of the user's environment.
 fn pass_options(
     own: &WrapperFlags,
     mode: Mode,
@@ -410,7 +410,7 @@ impl Added {
         self.path("", path);
     }
 
-    /// As a word for the linker. `-Wl,` would split a path at its commas.
+    /// A word for the linker. `-Wl,` would split a path at its commas.
     fn for_linker(&mut self, prefix: &str, path: &Path) {
         self.flag("-Xlinker");
         self.path(prefix, path);

@@ -1,8 +1,8 @@
-//! How an object was compiled, as it carries it for the link that generates its code: the words of the command that
-//! code generation depends on.
+//! The command that compiled an object, as the object records it for code generation at the link: the words
+//! that code generation depends on.
 //!
-//! All words stay but those that name inputs and outputs, or belong to the preprocessor and the linker alone. Whoever
-//! generates code gives clang the words with the bitcode as the input, and clang makes of them what it made of them
+//! All words stay, except those that name inputs and outputs, or belong to the preprocessor and the linker
+//! alone. For code generation, clang gets these words with the bitcode as input, and treats them as it did
 //! for the source.
 
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ use crate::command::splits_dwarf;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
-    /// The compiler, absolute where it is known.
+    /// The compiler's path, absolute if it is known.
     pub compiler: String,
     /// The major version of its LLVM.
     pub llvm: u32,
@@ -25,13 +25,13 @@ pub struct Recorded {
     pub words: Vec<String>,
     /// The options of the pass ([`pcce_options::VARIABLE`]).
     pub options: String,
-    /// The folder in which the compiler ran.
+    /// The working directory of the compiler.
     pub folder: String,
-    /// The file of the object, as the command has it; it tells equal sources in two objects apart.
+    /// The object file, as the command names it. It tells equal sources in two objects apart.
     pub output: String,
 }
 
-/// Options whose next word goes with them, and that code generation does not see.
+/// Options with a value in the next word that code generation ignores.
 const WITH_VALUE: [&[u8]; 25] = [
     b"-o",
     b"-dumpdir",
@@ -60,7 +60,7 @@ const WITH_VALUE: [&[u8]; 25] = [
     b"-T",
 ];
 
-/// Options that code generation does not see, whole.
+/// Options that code generation ignores.
 const ALONE: [&[u8]; 19] = [
     b"-c",
     b"-S",
@@ -83,7 +83,7 @@ const ALONE: [&[u8]; 19] = [
     b"-r",
 ];
 
-/// What further such options begin with.
+/// Prefixes of further such options.
 const BEGINNINGS: [&[u8]; 16] = [
     b"-o",
     b"-I",
@@ -103,7 +103,7 @@ const BEGINNINGS: [&[u8]; 16] = [
     b"-save-temps=",
 ];
 
-/// Records the command `words` of a compiler, and the version of its LLVM. `options`: those of the pass.
+/// Records the command `words` of a compiler, and the version of its LLVM. `options` are those of the pass.
 pub fn record(
     words: &[Word],
     (compiler, llvm): (&Path, u32),
@@ -141,17 +141,17 @@ pub fn record(
 }
 
 impl Recorded {
-    /// The arguments by which clang makes an object of bitcode. `plugin`: the pass.
+    /// The arguments with which clang makes an object of bitcode. `plugin` is the pass.
     pub fn arguments(&self, bitcode: &Path, object: &Path, plugin: &Path) -> Vec<OsString> {
-        // Where the compiler runs may be gone, and is part of its command.
+        // The working directory may be gone, and is recorded in the command.
         let folder = OsString::from(format!("-ffile-compilation-dir={}", self.folder));
         let mut arguments: Vec<OsString> = [folder].into();
         arguments.extend(self.words.iter().map(OsString::from));
-        // A file of its own, though the compilation may have been told to have it in the object.
+        // It goes into a file of its own, even if the compilation was to put it into the object.
         if splits_dwarf(self.words.iter().map(String::as_bytes)) {
             arguments.push("-gsplit-dwarf=split".into());
         }
-        // Behind the passes on IR nothing runs but a look at the module, in which the pass has its turn.
+        // Behind the passes on IR only the pass itself runs.
         arguments.extend(
             ["-Qunused-arguments", "-w", "-Xclang", "-disable-llvm-passes", "-fverify-intermediate-code"]
                 .map(Into::into),

@@ -1,8 +1,8 @@
-//! ThinLTO's cache (`--thinlto-cache-dir`): which objects of earlier links a link may take over.
+//! ThinLTO's cache (`--thinlto-cache-dir`): which objects of earlier links a link may reuse.
 //!
-//! lld takes an object for the module's own if nothing differs that it knows to matter: the modules, and its own
-//! options with those of `-mllvm`. Not the pass plugin, and not what the pass was asked for. So a link says that in an
-//! option of LLVM's that does nothing else.
+//! lld reuses an object if the inputs that it knows are the same: the modules, and its own options with those
+//! of `-mllvm`. It does not know the pass plugin and its options. So a link passes these as the value of an
+//! option of LLVM that has no other effect.
 
 use std::collections::hash_map::DefaultHasher;
 use std::ffi::{OsStr, OsString};
@@ -10,12 +10,12 @@ use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// An option of both LLVMs that holds any text: what names of pictures begin with that some passes for debugging draw.
-/// A link runs none of them.
+/// An option of both LLVMs with any text as its value: the prefix of names of pictures that some debugging
+/// passes draw. A link does not run these passes.
 const OPTION: &str = "-cfg-dot-filename-prefix=pcce.";
 
-/// LLVM's option for a link that tells the plugin, the options of the pass, the content of all files and what was
-/// decided from any other. `files`: those that the options name; that one cannot be read is for the pass to report.
+/// An option of LLVM that identifies the plugin, the options of the pass, the content of their files, and
+/// what was decided. `files` are those that the options name. The pass reports files that cannot be read.
 pub fn key(plugin: &Path, options: &OsStr, files: &[PathBuf], decided: &str) -> OsString {
     key_with((plugin, options, files, decided), |file| fs::read(file).ok())
 }

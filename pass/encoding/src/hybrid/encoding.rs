@@ -1,4 +1,4 @@
-//! A hybrid encoding: what each call site does, and what that makes of each function.
+//! A hybrid encoding: the action of each call site, and the ids of each function.
 
 use super::base::Base;
 use super::code::HybridCode;
@@ -18,7 +18,7 @@ pub struct Hybrid {
 }
 
 impl Hybrid {
-    /// What the call site does.
+    /// The action of the call site.
     pub fn edge(&self, edge: EdgeId) -> HybridCode {
         self.paths.codes[edge.index()]
     }
@@ -39,7 +39,7 @@ impl Hybrid {
         self.paths.shared[function.index()]
     }
 
-    /// Returns whether nobody knows where on the stack the sub-paths begin that have number 0 in the function.
+    /// Returns whether it is unknown where on the stack the sub-paths with number 0 in the function begin.
     pub fn has_unknown_base(&self, function: FunctionId) -> bool {
         self.paths.bases[function.index()] == Base::Unknown
     }
@@ -72,7 +72,8 @@ impl Hybrid {
         self.offsets[function.index()]
     }
 
-    /// What the call site adds, modulo 2⁶⁴, if it does not push; with [`HybridCode::Guarded`], if the id is not 0.
+    /// The number that the call site adds, modulo 2⁶⁴, if it does not push. With [`HybridCode::Guarded`], it
+    /// is added if the id is not 0.
     pub fn constant(&self, edge: EdgeId) -> Option<u64> {
         let end = |function: u32| self.offsets[function as usize];
         match self.edge(edge) {

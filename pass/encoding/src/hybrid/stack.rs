@@ -1,8 +1,8 @@
-//! What a hybrid encoding is told of the stack.
+//! The knowledge about the stack that a hybrid encoding needs.
 
 use crate::graph::{CallGraph, EdgeId, FunctionId};
 
-/// What is known of the stack at calls, and where sub-paths begin.
+/// The stack at calls, and the beginnings of sub-paths.
 #[derive(Clone, Debug)]
 pub struct Stack {
     pub(super) frame_offsets: Vec<Option<u32>>,
@@ -12,15 +12,15 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Nothing is known of any call; every sub-path that begins outside the graph begins where it is known.
+    /// Nothing is known of any call. Every sub-path that begins outside the graph begins at a known place.
     pub fn new(graph: &CallGraph) -> Self {
         let (frame_offsets, unknown_base) = (vec![None; graph.edges()], vec![false; graph.functions()]);
         let [numbers_only, varying] = [(); 2].map(|()| vec![false; graph.functions()]);
         Self { frame_offsets, unknown_base, numbers_only, varying }
     }
 
-    /// Says how far below the caller's activation that of the callee begins, whenever the call is made (the paper's
-    /// stack frame offset), in any unit.
+    /// Sets how far below the caller's activation that of the callee begins, at each execution of the call
+    /// (the paper's stack frame offset), in any unit.
     ///
     /// # Panics
     ///
@@ -29,7 +29,7 @@ impl Stack {
         self.frame_offsets[edge.index()] = Some(offset);
     }
 
-    /// Takes back what [`Self::set_frame_offset`] has said.
+    /// Clears the offset of [`Self::set_frame_offset`].
     ///
     /// # Panics
     ///
@@ -38,8 +38,8 @@ impl Stack {
         self.frame_offsets[edge.index()] = None;
     }
 
-    /// Says that the function may be entered from outside the graph where nobody knows the distance to anything else on
-    /// the stack. Contexts that begin so must be told apart by ids alone.
+    /// Declares that the function may be entered from outside the graph at an unknown distance to anything
+    /// else on the stack. Contexts that begin so must be told apart by ids alone.
     ///
     /// # Panics
     ///
@@ -48,8 +48,8 @@ impl Stack {
         self.unknown_base[function.index()] = true;
     }
 
-    /// Says that the function's stack frames differ from one activation to the next in the same context. Where its
-    /// calls lead, offsets are not to be looked at: equal contexts would have different ones.
+    /// Declares that the function's stack frames may differ between activations in the same context. Below
+    /// its calls, offsets are not used: equal contexts would have different ones.
     ///
     /// # Panics
     ///
@@ -58,7 +58,7 @@ impl Stack {
         self.varying[function.index()] = true;
     }
 
-    /// Says that contexts of the function must be told apart by ids alone, wherever they begin.
+    /// Declares that contexts of the function must be told apart by ids alone, wherever they begin.
     ///
     /// # Panics
     ///

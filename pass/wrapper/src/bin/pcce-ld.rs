@@ -1,4 +1,5 @@
-//! `pcce-ld`: the linker in front of the user's, which generates the code of what is linked.
+//! `pcce-ld`: the program in front of the user's linker, which generates the code of the modules that are
+//! linked.
 
 use std::env;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What clang does with each input of a command line, by `-x` and by the endings of names.
+//! The processing of each input of a command line, by `-x` and by file name endings.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::args::{Role, Word};
 
-/// What the inputs are, taken together.
+/// Properties of all inputs together.
 pub struct Inputs {
     /// There are some.
     pub any: bool,
@@ -20,7 +20,7 @@ pub struct Inputs {
     pub only_headers: bool,
 }
 
-/// What clang does with one input.
+/// The processing of an input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Source,
@@ -67,8 +67,7 @@ impl Inputs {
     }
 }
 
-/// Options that clang counts among its inputs: with one of them alone it runs the
-/// linker.
+/// Options that clang counts as inputs: with only such an option, it runs the linker.
 fn is_linker_input(option: &[u8]) -> bool {
     option.starts_with(b"-l")
         || option.starts_with(b"-Wl,")
@@ -91,8 +90,7 @@ fn kind_of_language(name: &[u8]) -> Kind {
     }
 }
 
-/// By the ending, as clang 19's `lookupTypeForExtension`: a file it does not know is
-/// for the linker.
+/// Decides by the ending, as clang 19's `lookupTypeForExtension`. Unknown files are for the linker.
 fn kind_of_file(name: &[u8]) -> Kind {
     if name == b"-" {
         return Kind::Source;

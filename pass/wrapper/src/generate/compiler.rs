@@ -1,8 +1,8 @@
-//! How the code of modules is generated that one command has compiled, and what it depends on beside them.
+//! Code generation for the modules that one command has compiled, and its further inputs.
 //!
-//! The driver tells the compiler's own command once (`-###`): it has what configuration files and the machine
-//! (`-march=native`) add. By it one process makes the code of several modules, of which each costs a process of clang
-//! about 25 ms otherwise.
+//! The driver prints the compiler's own command once (`-###`), with additions from configuration files and
+//! the machine (`-march=native`). With it, one process makes the code of several modules, each of which would
+//! cost clang about 25 ms as a process of its own.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -18,34 +18,34 @@ use super::Failure;
 use super::jobs::Product;
 use crate::recorded::Recorded;
 
-/// Stands for the bitcode when the driver is asked.
+/// A placeholder for the bitcode in the driver's command.
 const INPUT: &str = "/dev/null";
-/// Stands for the object.
+/// A placeholder for the object.
 const OUTPUT: &str = "pcce-generated.o";
-/// What says how the object calls the file with its debug information, and where that is written.
+/// The options for the name of the debug information's file in the object, and for the file.
 const SPLIT_NAME: &str = "-split-dwarf-file";
 const SPLIT_OUTPUT: &str = "-split-dwarf-output";
-/// What loads the pass.
+/// The option that loads the pass.
 const PLUGIN: &str = "-fpass-plugin=";
 
-/// A command that makes code.
+/// A command that generates code.
 pub struct Compiler {
-    /// As the objects have it.
+    /// The command as the objects record it.
     pub recorded: Recorded,
     /// The pass.
     pub plugin: PathBuf,
-    /// The compiler's own command, without inputs and outputs; none where there are several commands, or where it
-    /// cannot be told.
+    /// The compiler's own command, without inputs and outputs; none if there are several commands, or the
+    /// command is not known.
     own: Option<Vec<OsString>>,
-    /// All that code depends on beside the module.
+    /// The hash of everything that code depends on besides the module.
     hash: Sha256,
-    /// True if the hash is of all.
+    /// True if the hash covers everything.
     known: bool,
-    /// The files that code depends on, beside those that were read when the modules were compiled.
+    /// The files that code depends on, besides those that were read when the modules were compiled.
     pub files: Vec<PathBuf>,
     /// The profile of calls that the options name.
     pub profile: Option<PathBuf>,
-    /// The SHA-256 of what the compiler says that it does.
+    /// The SHA-256 of the compiler's description of its command.
     pub says: [u8; 32],
     /// True if debug information goes into a file of its own.
     pub splits: bool,
@@ -68,7 +68,7 @@ impl Compiler {
             hash.update(bytes);
         };
         add(b"pcce object 1");
-        // It names its version.
+        // The output names the compiler's version.
         add(asked.stderr.split(|byte| *byte == b'\n').next().unwrap_or_default());
         add(recorded.options.as_bytes());
         let mut says = Sha256::new();
@@ -78,12 +78,12 @@ impl Compiler {
         for word in own.iter().flatten().filter(|word| !word.as_bytes().starts_with(PLUGIN.as_bytes())) {
             add(word.as_bytes());
             says.update([word.as_bytes(), b"\0"].concat());
-            // Lists and profiles: what a word names, or has behind its last sign.
+            // Lists and profiles: the files that a word names, or has behind its last `=`.
             let value = word.as_bytes().rsplit(|byte| *byte == b'=').next().unwrap_or_default();
             files.extend([word.as_bytes(), value].map(|name| folder.join(OsStr::from_bytes(name))));
         }
         let options = pcce_options::PassOptions::read([&*recorded.options]).unwrap_or_default();
-        // Facts have what these say, and they may be gone.
+        // The facts have the content of these files, which may be gone.
         let lists = options.common.targets.iter().filter_map(|name| name.strip_prefix('@')).map(Path::new);
         let lists: Vec<&Path> =
             lists.chain(options.common.no_callback.iter().map(PathBuf::as_path)).collect();
@@ -105,7 +105,7 @@ impl Compiler {
         Ok(Self { recorded, plugin: plugin.to_owned(), own, hash, known, files, profile, says, splits })
     }
 
-    /// Returns whether code by this command is the same: only the object's name differs.
+    /// Returns whether this command generates the same code: only the object's name differs.
     pub fn is_for(&self, other: &Recorded) -> bool {
         let same = |recorded: &Recorded| Recorded { output: String::new(), ..recorded.clone() };
         same(&self.recorded) == same(other)
@@ -116,12 +116,12 @@ impl Compiler {
         self.hash.clone()
     }
 
-    /// Returns whether the hash is of all that code depends on.
+    /// Returns whether the hash covers everything that code depends on.
     pub fn is_known(&self) -> bool {
         self.known
     }
 
-    /// How far code is optimised, 0 to 3.
+    /// The optimisation level, 0 to 3.
     pub fn level(&self) -> u32 {
         let recorded = || self.recorded.words.iter().map(OsString::from).collect();
         let words: Vec<OsString> = self.own.clone().unwrap_or_else(recorded);
@@ -133,21 +133,21 @@ impl Compiler {
         }
     }
 
-    /// How many modules one process can make the code of. Modules of one process share what LLVM has once: equal debug
-    /// information becomes one, so that there is less of it where another module was before (seen in C++).
+    /// The number of modules that one process can handle. Modules in one process share data of LLVM: equal
+    /// debug information is merged, so that a module behind another one has less of it (seen in C++).
     pub fn most(&self) -> usize {
         let is_debug = |word: &OsString| word.as_bytes().starts_with(b"-debug-info-kind=");
         if self.own.as_ref().is_some_and(|own| !own.iter().any(is_debug)) { 16 } else { 1 }
     }
 
-    /// Makes the code of the modules; their plans are in `folder`.
+    /// Generates the code of the modules; their orders are in `folder`.
     pub fn command(&self, products: &[Product], folder: &Path) -> Command {
-        // With debug information each module has a process.
+        // With debug information each module needs a process.
         let split = products.first().and_then(|product| Some((product, product.split.as_ref()?)));
         let mut command = match (&self.own, products) {
             (Some(own), _) => {
                 let mut command = Command::new(&own[0]);
-                // The objects get the names of the modules.
+                // The objects are named after the modules.
                 command.args(&own[1..]);
                 if let Some((product, split)) = split {
                     command.arg(SPLIT_NAME).arg(&split.name).arg(SPLIT_OUTPUT).arg(product.debug_file());
@@ -180,14 +180,14 @@ fn driver(recorded: &Recorded, plugin: &Path, bitcode: &Path, object: &Path) -> 
     command
 }
 
-/// Where the module was compiled. That folder may be gone, as of an archive that was installed. Then only files that
-/// the words name from there are missing, and the compiler says which.
+/// The folder in which the module was compiled. It may be gone, for instance if an archive was installed.
+/// Then only files that the words name relative to it are missing, and the compiler reports them.
 fn folder_of(recorded: &Recorded) -> &Path {
     let folder = Path::new(&recorded.folder);
     if folder.is_dir() { folder } else { Path::new("/") }
 }
 
-/// The compiler's own command in what the driver has said, if it is the only one.
+/// The compiler's own command in the driver's output, if there is only one.
 fn own_command(said: &[u8]) -> Option<Vec<OsString>> {
     let mut commands = said.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b" \""));
     let mut words = words(commands.next()?)?;
@@ -198,18 +198,18 @@ fn own_command(said: &[u8]) -> Option<Vec<OsString>> {
     words.pop();
     let output = words.windows(2).position(|pair| pair[0] == "-o" && pair[1] == OUTPUT)?;
     words.drain(output..output + 2);
-    // These are each module's own.
+    // These options are different for each module.
     for option in [SPLIT_NAME, SPLIT_OUTPUT] {
         if let Some(at) = words.iter().position(|word| word == option) {
             words.drain(at..words.len().min(at + 2));
         }
     }
-    // One process has several modules.
+    // One process handles several modules.
     words.retain(|word| word != "-disable-free");
     Some(words)
 }
 
-/// The words of a line: each in quotes.
+/// The words of a line, each in quotes.
 fn words(line: &[u8]) -> Option<Vec<OsString>> {
     let mut words = Vec::new();
     let mut bytes = line.iter().copied();
@@ -232,7 +232,7 @@ fn words(line: &[u8]) -> Option<Vec<OsString>> {
     Some(words)
 }
 
-/// A compiler, and the libraries that it is made of.
+/// Hashes a compiler and its libraries.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let Ok(program) = fs::canonicalize(program) else { return Vec::new() };
     let folder = program.parent().unwrap_or(Path::new("/")).join("../lib");
@@ -245,7 +245,7 @@ fn libraries(program: &Path) -> Vec<PathBuf> {
     parts.chain([program.clone()]).collect()
 }
 
-/// What tells a file from any other: its build id, or its content.
+/// The identity of a file: its build id, or its content.
 fn identity(path: &Path) -> Option<Vec<u8>> {
     let file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len().to_le_bytes();

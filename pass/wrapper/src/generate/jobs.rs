@@ -15,57 +15,57 @@ use super::split::Split;
 use super::tokens::Server;
 use super::{Failure, check};
 
-/// How often a job that waits looks for a token of `make`.
+/// How often a waiting job looks for a token of `make`.
 const LOOKS: Duration = Duration::from_millis(10);
-/// From then on a terminal is told how far it is.
+/// After this time, progress is shown on a terminal.
 const LONG: Duration = Duration::from_secs(1);
 
 /// An object that is made of a module.
 pub struct Product {
     /// The module.
     pub id: u64,
-    /// All that the object is made of.
+    /// A hash of everything that the object is made of.
     pub key: [u8; 32],
-    /// What messages call the module.
+    /// The module's name in messages.
     pub shown: String,
     pub bitcode: PathBuf,
     /// The object, beside it and of the same name.
     pub object: PathBuf,
     /// The file beside it that takes its debug information.
     pub split: Option<Split>,
-    /// Who makes it, by its place in the list.
+    /// Its compiler, by index.
     pub compiler: usize,
-    /// How large the bitcode is.
+    /// The length of the bitcode.
     pub size: usize,
 }
 
 impl Product {
-    /// What names that in the cache.
+    /// The key of the debug information in the cache.
     pub fn debug_key(&self) -> [u8; 32] {
         Sha256::digest([&self.key[..], b"dwo"].concat()).into()
     }
 
-    /// What the compiler writes for [`Product::split`].
+    /// The file that the compiler writes for [`Product::split`].
     pub fn debug_file(&self) -> PathBuf {
         self.object.with_extension("dwo")
     }
 }
 
-/// A process, or several in turn.
+/// One process, or several in turn.
 pub struct Job<'a> {
     work: Work<'a>,
     products: Vec<Product>,
 }
 
 enum Work<'a> {
-    /// Code of modules, whose plans are in a folder.
+    /// Code of modules, whose orders are in a folder.
     Code(&'a Compiler, &'a Path),
-    /// Something else, and what messages call it.
+    /// Another command, and its name in messages.
     Other(&'static str, Box<Command>),
 }
 
 impl Job<'_> {
-    /// A command that makes something else.
+    /// Makes a job of another command.
     pub fn other(shown: &'static str, command: Command) -> Self {
         Self { work: Work::Other(shown, Box::new(command)), products: Vec::new() }
     }
@@ -75,7 +75,7 @@ impl Job<'_> {
             Work::Code(compiler, folder) => (*compiler, *folder),
             Work::Other(shown, command) => return run_one(command, shown),
         };
-        // If something is wrong with one of several, nobody knows with which.
+        // If one of several modules fails, it is not known which.
         if self.products.len() > 1 && compile(compiler, folder, &self.products).is_ok() {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl Job<'_> {
     }
 }
 
-/// The objects of modules: large ones first, and several small ones by one process.
+/// Jobs for the objects of modules: large ones first, and several small ones in one process.
 pub fn of_modules<'a>(
     mut products: Vec<Product>,
     compilers: &'a [Compiler],
@@ -91,7 +91,7 @@ pub fn of_modules<'a>(
     processors: usize,
 ) -> Vec<Job<'a>> {
     let whole: usize = products.iter().map(|product| product.size).sum();
-    // All processors are to end at about the same time.
+    // All processors should finish at about the same time.
     let most = whole / (4 * processors.max(1));
     products.sort_by_key(|product| (product.compiler, std::cmp::Reverse(product.size), product.id));
     let mut jobs: Vec<(usize, Job<'a>)> = Vec::new();
@@ -113,16 +113,16 @@ pub fn of_modules<'a>(
     jobs.into_iter().map(|(_, job)| job).collect()
 }
 
-/// How many processors there are for jobs.
+/// The number of processors for jobs.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Runs the jobs: as many at once as there are processors, and where `make` has a job server, as many as it allows.
-/// `target`: the user's output, for messages. Returns what was made.
+/// Runs the jobs, as many at once as there are processors, and with a job server of `make`, as many as it
+/// allows. `target` is the user's output, for messages. Returns the products.
 ///
 /// # Errors
-/// Those of a job; no further one begins then.
+/// A job fails. No further job begins then.
 pub fn run(jobs: Vec<Job<'_>>, target: &Path) -> Result<Vec<Product>, Failure> {
     let server = env::var_os("MAKEFLAGS").and_then(|flags| Server::of(&flags));
     let progress = Progress::new(target, jobs.iter().map(|job| job.products.len()).sum());
@@ -137,7 +137,7 @@ pub fn run(jobs: Vec<Job<'_>>, target: &Path) -> Result<Vec<Product>, Failure> {
                         thread::sleep(LOOKS);
                         continue;
                     }
-                    // The others go on.
+                    // The other jobs continue.
                     Err(_) => return Ok(()),
                 },
                 _ => None,
@@ -167,7 +167,7 @@ pub fn run(jobs: Vec<Job<'_>>, target: &Path) -> Result<Vec<Product>, Failure> {
     Ok(products.collect())
 }
 
-/// Makes the code of modules, and looks at it.
+/// Makes the code of modules, and checks it.
 fn compile(compiler: &Compiler, folder: &Path, products: &[Product]) -> Result<(), Failure> {
     let shown = products.first().map_or("", |product| &product.shown);
     run_one(&mut compiler.command(products, folder), shown)?;
@@ -201,13 +201,13 @@ fn run_one(command: &mut Command, shown: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a terminal is told of long work.
+/// Progress on a terminal.
 struct Progress<'a> {
     target: &'a Path,
     all: usize,
     begin: Instant,
     is_terminal: bool,
-    /// How many are done, and whether a line was written.
+    /// The number of finished jobs, and whether a line was written.
     state: Mutex<(usize, bool)>,
 }
 
@@ -227,7 +227,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// The line makes room for others.
+    /// Removes the line, for other output.
     fn end(&self) {
         if self.state.lock().unwrap_or_else(PoisonError::into_inner).1 {
             let _ = write!(io::stderr(), "\r\x1b[K");

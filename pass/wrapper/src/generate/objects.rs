@@ -1,8 +1,9 @@
 //! The cache of generated objects.
 //!
-//! An entry is a file that the key of its object names: a hash of all that the object was made of. The format is in
-//! docs/formats.md. Several links use the cache at once: an entry is written under another name and renamed. One that
-//! is not what its name says is taken away, and the object is made again; so nothing depends on the cache but time.
+//! An entry is a file named by the key of its object, a hash of everything that the object was made of. The
+//! format is in docs/formats.md. Several links use the cache at once: an entry is written under another name,
+//! and renamed. A damaged entry is removed, and its object is made again. So the cache affects nothing but
+//! time.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,34 +18,34 @@ use sha2::{Digest, Sha256};
 
 use super::{Failure, hex};
 
-/// Names the folder; the cache is off where it is empty.
+/// The variable that names the folder. An empty value turns the cache off.
 pub const FOLDER_VARIABLE: &str = "PCCE_CACHE";
-/// Says how large the folder may become.
+/// The variable with the size limit of the folder.
 pub const SIZE_VARIABLE: &str = "PCCE_CACHE_SIZE";
-/// How large it may become where nothing says it.
+/// The default size limit.
 const SIZE: u64 = 2 << 30;
-/// What an entry begins with; its key, the hash of the object, and the object follow.
+/// The magic bytes of an entry. Its key, the hash of the object, and the object follow.
 const MAGIC: [u8; 8] = *b"PCCEOBJ1";
 const HASH: usize = 32;
 const HEADER: usize = MAGIC.len() + 2 * HASH;
-/// In so many folders the entries are.
+/// The number of folders with entries.
 const FOLDERS: u64 = 16;
-/// What names of entries begin with that are being written.
+/// The prefix of names of entries that are being written.
 const NEW: &str = ".new-";
 
 /// The objects of earlier links.
 pub struct Cache {
     folder: PathBuf,
     size: u64,
-    /// The folders to which something was added.
+    /// The folders to which entries were added.
     grown: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Cache {
-    /// The one that the environment names, or the user's.
+    /// Opens the cache that the environment names, or the user's.
     ///
     /// # Errors
-    /// A size that is none.
+    /// The size limit is no size.
     pub fn of_environment() -> Result<Option<Self>, Failure> {
         let variable = |name: &str| std::env::var_os(name);
         let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -66,7 +67,7 @@ impl Cache {
         Ok(Some(Self::new(folder, size)))
     }
 
-    /// A cache in a folder that becomes about as large as `size`.
+    /// A cache in a folder with an approximate size limit.
     pub fn new(folder: PathBuf, size: u64) -> Self {
         Self { folder, size, grown: Mutex::default() }
     }
@@ -86,7 +87,7 @@ impl Cache {
             let _ = fs::remove_file(&place);
             return None;
         }
-        // What was used last stays longest.
+        // Recently used entries stay longest.
         if let Ok(file) = fs::File::options().append(true).open(&place) {
             let _ = file.set_modified(SystemTime::now());
         }
@@ -94,7 +95,7 @@ impl Cache {
         Some(entry)
     }
 
-    /// Keeps an object. Where it cannot, the next link makes it again.
+    /// Stores an object. If that fails, the next link makes it again.
     pub fn put(&self, key: &[u8; HASH], object: &Path) {
         let _ = self.try_put(key, object);
     }
@@ -115,7 +116,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Takes away what was not used for longest, where the cache has become too large.
+    /// Removes the least recently used entries, if the cache has become too large.
     pub fn shrink(&self) {
         let grown = std::mem::take(&mut *self.grown.lock().unwrap_or_else(PoisonError::into_inner));
         for folder in grown {
@@ -141,13 +142,13 @@ impl Cache {
     }
 }
 
-/// Returns whether a file is the cache's own.
+/// Returns whether a file is an entry of the cache.
 fn is_entry(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name.starts_with(NEW) || name.len() == 2 * HASH - 1 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Bytes, or with a letter behind.
+/// A number of bytes, with an optional unit letter.
 fn size_of_text(text: &OsStr) -> Option<u64> {
     let text = text.to_str()?;
     let (number, shift) = match text.char_indices().next_back()? {
@@ -209,13 +210,13 @@ mod tests {
         }
         let others = cache.place(&key(0)).with_file_name("notes");
         fs::write(&others, vec![0; 9000]).unwrap();
-        // It is used.
+        // This makes it recently used.
         assert!(cache.get(&key(0)).is_some());
         cache.shrink();
         let left: Vec<u8> = (0..4).filter(|n| cache.place(&key(*n)).exists()).collect();
         assert_eq!(left, [0, 2, 3]);
         assert!(others.exists());
-        // It would leave room for nothing else.
+        // It is too large for its folder.
         cache.put(&key(9), &object(folder.path(), &[0; 3001]));
         assert!(!cache.place(&key(9)).exists());
     }

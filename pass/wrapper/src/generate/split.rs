@@ -1,8 +1,10 @@
-//! Split DWARF (`-gsplit-dwarf`): the debug information of modules goes into files that the linked one names.
+//! Split DWARF (`-gsplit-dwarf`): the debug information of modules goes into files that the linked file
+//! names.
 //!
-//! It describes code (ranges of inlined functions, places of variables), and each link makes its own code of a module.
-//! So it is not beside the object, where thirty programs that share an archive would write one file, but in the folder
-//! `OUTPUT_dwo`, where clang has it of links that generate code (`-flto`).
+//! Debug information describes code (ranges of inlined functions, places of variables), and each link makes
+//! its own code of a module. So the file is not beside the object, where thirty programs that share an
+//! archive would write the same file, but in the folder `OUTPUT_dwo`, where clang puts it for links that
+//! generate code (`-flto`).
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -15,9 +17,9 @@ use crate::recorded::Recorded;
 /// A file of debug information.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
-    /// What the program calls it: whole, or from the folder of the compilation.
+    /// Its name in the program: absolute, or relative to the folder of the compilation.
     pub name: PathBuf,
-    /// Where it will be.
+    /// Its final path.
     pub place: PathBuf,
 }
 
@@ -29,10 +31,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// Those of a link with this output.
+    /// The files of a link with this output.
     ///
     /// # Errors
-    /// Nobody knows where it will be.
+    /// The final path is unknown.
     pub fn of(output: &Path) -> io::Result<Self> {
         let output = std::path::absolute(output)?;
         let mut name = output.file_name().unwrap_or_default().to_owned();
@@ -42,8 +44,8 @@ impl Files {
         Ok(Self { folder: parent.join(name), taken: HashSet::new() })
     }
 
-    /// The file of a module that was compiled so. `source`: its source. One name stands for one module, and which one
-    /// is the same in each link.
+    /// The file of a module that was compiled by this command from the source `source`. Each name is used for
+    /// one module only, and for the same one in each link.
     pub fn add(&mut self, source: &str, recorded: &Recorded) -> Split {
         let stem = Path::new(source).file_stem().unwrap_or("module".as_ref());
         let mut number = 0;
@@ -56,7 +58,7 @@ impl Files {
             number += 1;
         };
         let place = self.folder.join(file);
-        // As the ordinary compiler names it: what is named from the folder may be moved with it.
+        // As ordinary compilation does: a file with a relative name may be moved together with the folder.
         let is_whole = Path::new(&recorded.output).is_absolute();
         let folder = fs::canonicalize(&recorded.folder).ok().filter(|_| !is_whole);
         let name = folder.and_then(|folder| from(&folder, &place)).unwrap_or_else(|| place.clone());
@@ -64,10 +66,10 @@ impl Files {
     }
 }
 
-/// The name of a file from a folder; none where they have no folder in common. Both are absolute, without links.
+/// The path relative to a folder; none if they have no folder in common. Both are absolute, without links.
 fn from(folder: &Path, file: &Path) -> Option<PathBuf> {
     let same = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
-    // The first part is the root.
+    // The first component is the root.
     if same < 2 {
         return None;
     }
@@ -75,15 +77,15 @@ fn from(folder: &Path, file: &Path) -> Option<PathBuf> {
     Some(up.chain(file.components().skip(same)).collect())
 }
 
-/// Puts what was generated where the program looks for it.
+/// Moves the generated files to their final paths.
 ///
 /// # Errors
-/// It cannot be written there.
+/// A file cannot be written.
 pub fn keep(made: &[(PathBuf, Split)]) -> Result<(), super::Failure> {
     for (file, Split { place, .. }) in made {
         let folder = place.parent().unwrap_or(Path::new("/"));
         let written = fs::create_dir_all(folder).and_then(|()| {
-            // Another file of the name, that a debugger may have open, stays whole.
+            // A debugger may have the old file open, so it is not overwritten.
             let new = tempfile::NamedTempFile::new_in(folder)?;
             fs::copy(file, new.path())?;
             new.persist(place)?;

@@ -1,8 +1,8 @@
-//! make's job server: who runs further jobs takes a token for each, and puts it back. Every process has one that it
-//! need not take.
+//! make's job server. A process that runs further jobs takes a token for each, and puts it back. Every
+//! process has one token already.
 //!
-//! The tokens are bytes in a pipe that `MAKEFLAGS` names. It is opened anew, so that reading never waits, and other
-//! readers' way of reading stays as it is.
+//! The tokens are bytes in a pipe that `MAKEFLAGS` names. It is opened anew, so that it can be read without
+//! blocking, while other readers' descriptors stay as they are.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The server of a `make`.
+/// The job server of a `make`.
 pub struct Server {
     read: File,
     write: File,
@@ -24,11 +24,11 @@ pub struct Token<'a> {
 }
 
 impl Server {
-    /// The one that `MAKEFLAGS` names, if this process can reach it: make hides it from commands that it does not take
-    /// for a make.
+    /// The server that `MAKEFLAGS` names, if this process can reach it: make hides it from commands that it
+    /// does not take for a make.
     pub fn of(makeflags: &OsStr) -> Option<Self> {
         let words = makeflags.as_bytes().split(|byte| *byte == b' ');
-        // Behind it variables are set.
+        // Definitions of variables follow.
         let options = words.take_while(|word| *word != b"--");
         let auth = |word| {
             let own = <[u8]>::strip_prefix(word, b"--jobserver-auth=");
@@ -45,7 +45,7 @@ impl Server {
         };
         let file = |path: &Path| fs::metadata(path).ok().filter(|data| data.file_type().is_fifo());
         let (from, to) = (file(&read)?, file(&write)?);
-        // Numbers may be those of other files by now.
+        // The descriptors may belong to other files by now.
         if (from.dev(), from.ino()) != (to.dev(), to.ino()) {
             return None;
         }
@@ -55,7 +55,7 @@ impl Server {
         Some(Self { read, write })
     }
 
-    /// Takes a token; none if there is none now.
+    /// Takes a token; none if no token is free.
     ///
     /// # Errors
     /// The server is gone.
@@ -72,7 +72,7 @@ impl Server {
 
 impl Drop for Token<'_> {
     fn drop(&mut self) {
-        // There is room for what was taken.
+        // The pipe has room for a token that was taken from it.
         let _ = (&self.server.write).write_all(&self.byte);
     }
 }
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// How many tokens can be taken together.
+    /// Takes all free tokens, and returns their number.
     fn count(server: &Server) -> usize {
         let mut held = Vec::new();
         while let Some(token) = server.take().unwrap() {
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(count(&numbered), 2);
         drop(token);
         assert_eq!(count(&numbered), 3);
-        // What is no server of this process.
+        // These are no servers of this process.
         let other = File::open("/dev/null").unwrap();
         for auth in [
             "--jobserver-auth=-2,-2".to_owned(),

@@ -1,5 +1,5 @@
-//! What the calls of a module add, written into its object ([`pcce_model::bound`]). The object has relocations that say
-//! where, to the section [`VALUES_SECTION`]; they are taken away, so that a linker sees code as any other.
+//! Writes the values that calls add into a module's object ([`pcce_model::bound`]). Relocations against the
+//! section [`VALUES_SECTION`] say where values belong. They are removed, so that linkers see ordinary code.
 
 use object::elf::{self, FileHeader64, Rela64, SectionHeader64};
 use object::read::elf::{FileHeader, Rela, SectionHeader, Sym};
@@ -7,7 +7,7 @@ use object::{Endianness, U64, pod};
 use pcce_abi::machine::Machine;
 use pcce_abi::skeleton::VALUES_SECTION;
 
-/// Length of an entry of the section.
+/// The length of an entry of the section.
 const ENTRY: u64 = 8;
 
 /// A change of the object's bytes.
@@ -16,7 +16,7 @@ type Change = (u64, Vec<u8>);
 /// Writes the values into an object.
 ///
 /// # Errors
-/// The object is not as the pass makes them, in words.
+/// The object is not one of the pass. The error describes the difference.
 pub fn bind(object: &mut [u8], values: &[i64]) -> Result<(), String> {
     for (at, bytes) in changes(object, values)? {
         let place = usize::try_from(at).ok().and_then(|at| object.get_mut(at..)?.get_mut(..bytes.len()));

@@ -1,5 +1,5 @@
-//! Which LLVM wrote bitcode: the identification block at its start (LLVM's "Bitcode File Format", and
-//! `BitcodeWriter.cpp`). Its one string is "LLVM" and a version.
+//! The LLVM version that wrote bitcode, from the identification block at its start (LLVM's "Bitcode File
+//! Format", and `BitcodeWriter.cpp`). Its only string is "LLVM" and a version.
 
 /// Returns whether the bytes begin as bitcode does, or as its wrapper.
 pub fn is_bitcode(bytes: &[u8]) -> bool {
@@ -35,7 +35,7 @@ const VBR: u64 = 2;
 const ARRAY: u64 = 3;
 const CHAR6: u64 = 4;
 
-/// The string of the identification block: a record with an abbreviation made for it, an array of characters.
+/// The string of the identification block: a record with an abbreviation of its own, an array of characters.
 fn producer(bits: &mut Bits) -> Option<String> {
     if (bits.fixed(2)?, bits.vbr(8)?) != (ENTER_SUBBLOCK, IDENTIFICATION_BLOCK) {
         return None;
@@ -46,7 +46,7 @@ fn producer(bits: &mut Bits) -> Option<String> {
     if bits.fixed(width)? != DEFINE_ABBREV {
         return None;
     }
-    // The code as a literal, the array, and what its elements are.
+    // The code as a literal, the array, and the kind of its elements.
     let mut element = None;
     let mut array = false;
     for _ in 0..bits.vbr(5)? {
@@ -103,7 +103,7 @@ impl Bits<'_> {
         Some(value)
     }
 
-    /// A number in pieces of `width` bits, of which the highest says whether there are more.
+    /// A number in pieces of `width` bits. The highest bit of a piece says whether another one follows.
     fn vbr(&mut self, width: u32) -> Option<u64> {
         let (mut value, mut shift) = (0, 0);
         loop {
@@ -117,7 +117,7 @@ impl Bits<'_> {
         }
     }
 
-    /// Goes on at the next word of 32 bits. (The magic number is one.)
+    /// Skips to the next word of 32 bits. (The magic number is one.)
     fn align(&mut self) {
         self.at = self.at.next_multiple_of(32);
     }
