@@ -1,4 +1,4 @@
-//! What is made of the table for people and for CMake.
+//! The documents that are made of the table: for people, and for CMake.
 
 use std::fmt::Write;
 

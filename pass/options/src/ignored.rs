@@ -1,4 +1,5 @@
-//! Options that do nothing in a mode, or with or without another one. Nobody shall believe that they had an effect.
+//! Options that do nothing in a mode, or with or without another option. Users must not believe that they had
+//! an effect.
 
 use crate::{Error, Mode, PREFIX, PassOptions, WrapperFlags};
 
@@ -45,7 +46,8 @@ fn has(given: &[String], option: &str) -> bool {
 }
 
 impl WrapperFlags {
-    /// Refuses options that do nothing in this mode, or without others. `list`: the user's own options for the pass.
+    /// Refuses options that do nothing in this mode, or without other options. `list` are the user's own
+    /// options for the pass.
     ///
     /// # Errors
     /// [`Error::Ignored`].
@@ -61,7 +63,7 @@ impl WrapperFlags {
 }
 
 impl PassOptions {
-    /// Refuses options that do nothing without others.
+    /// Refuses options that do nothing without other options.
     ///
     /// # Errors
     /// [`Error::Ignored`].
@@ -71,8 +73,8 @@ impl PassOptions {
         check(&self.describe(), mode, "")
     }
 
-    /// What is to be said of options that have no effect on a module: of an executable's, or a library's whole
-    /// program, or of neither.
+    /// Messages about options that have no effect on a module: an executable's, or that of a library's whole
+    /// program, or neither.
     pub fn without_effect(&self, whole_program: bool, executable: bool) -> Vec<String> {
         let given = self.describe();
         let fits = |when: When| match when {
@@ -90,7 +92,7 @@ fn check(given: &[String], mode: Mode, prefix: &str) -> Result<(), Error> {
     let fits = |when: When| match when {
         When::In(ignoring) => ignoring == mode,
         When::Without(other) => !has(given, other),
-        // Build systems give all programs and libraries the same: that is told, and not refused.
+        // Build systems give all programs and libraries the same options. So this is a message, not an error.
         When::InLibraries | When::With(_) => false,
     };
     match rows(given).find(|(_, when, _)| fits(*when)) {

@@ -5,8 +5,9 @@
 //! a list separated by `;`: the linker parses its own options before it loads plugins, so no option of the command line
 //! reaches the pass there. Only [`Common`] options go from the wrapper to the pass.
 //!
-//! What a value is stands at its declaration: a file that is read ([`ValueHint::FilePath`]) is made absolute on its
-//! way, since the linker may run elsewhere. One that the program will write ([`ValueHint::AnyPath`]) stays as it is.
+//! The kind of a value is declared with its option: the path of a file that is read ([`ValueHint::FilePath`])
+//! is made absolute on its way, since the linker may run elsewhere. The path of a file that the program will
+//! write ([`ValueHint::AnyPath`]) stays as it is.
 
 mod documents;
 mod ignored;
@@ -23,24 +24,24 @@ pub use documents::{ENVIRONMENT, cmake_keywords, wrapper_description, wrapper_he
 /// The environment variable that holds the list of the pass's options.
 pub const VARIABLE: &str = "PCCE_OPTIONS";
 
-/// The environment variable that says how a module is compiled, for the link that generates its code.
+/// The environment variable with the command that compiles a module, for the link that generates its code.
 pub const COMMAND_VARIABLE: &str = "PCCE_COMMAND";
 
-/// The environment variable that says that a command compiles a source more than once, and links all of it: its modules
-/// have nothing that tells them apart.
+/// The environment variable of commands that compile a source more than once, and link all results: nothing
+/// else tells their modules apart.
 pub const REPEATED_VARIABLE: &str = "PCCE_REPEATED";
 
-/// The environment variable in which `pcce-ld` reads the names of the options that a link has, separated by `;`: all
-/// that is linked must have been compiled with them.
+/// The environment variable in which `pcce-ld` reads the names of a link's options, separated by `;`.
+/// Everything that is linked must have been compiled with them.
 pub const ASKED_VARIABLE: &str = "PCCE_ASKED_FOR";
 
-/// What all flags of the wrapper begin with.
+/// The prefix of all flags of the wrapper.
 pub const PREFIX: &str = "--pcce-";
 
-/// The same, as it stands in front of an option's name in the table.
+/// The same prefix in front of an option's name in the table.
 const LONG_PREFIX: &str = "pcce-";
 
-/// Why options were not understood.
+/// A reason why options were not understood.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

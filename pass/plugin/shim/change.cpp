@@ -17,15 +17,15 @@ LLVMBasicBlockRef pcce_shim_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef
   return wrap(SplitEdge(unwrap(From), unwrap(To)));
 }
 
-// Takes the instruction, which nothing uses, out of its block. It is deleted at the end of the run: until then there
-// may be handles to it.
+// Takes an unused instruction out of its block. It is deleted at the end of the run, since handles to it may
+// exist until then.
 void pcce_shim_unlink(LLVMValueRef V) {
   auto *I = unwrap<Instruction>(V);
   I->removeFromParent();
   I->dropAllReferences();
 }
 
-// At the end of the run, for a block that lost a predecessor: replaces the phis that have one value only, as
+// At the end of the run, for a block that lost a predecessor: replaces phis with one value only, as
 // BasicBlock::removePredecessor would have done at once.
 void pcce_shim_fold_phis(LLVMBasicBlockRef Block) {
   for (PHINode &Phi : make_early_inc_range(unwrap(Block)->phis())) {
@@ -37,7 +37,8 @@ void pcce_shim_fold_phis(LLVMBasicBlockRef Block) {
   }
 }
 
-// A call in the invoke's place, with a branch behind it. As changeToCall, but the invoke is left to be unlinked.
+// Replaces the invoke by a call with a branch behind it. As changeToCall, but the invoke is left to be
+// unlinked.
 LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef V) {
   auto *Invoke = unwrap<InvokeInst>(V);
   CallInst *Call = createCallMatchingInvoke(Invoke);
@@ -66,7 +67,7 @@ void pcce_shim_keep(LLVMModuleRef M, const LLVMValueRef *Vs, size_t Count, bool 
     appendToCompilerUsed(*unwrap(M), Values);
 }
 
-// Lets the module call a function of another object with one pointer: before its constructors, or after its
+// Makes the module call a function of another object with one pointer: before its constructors, or after its
 // destructors.
 void pcce_shim_call_at(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef Argument, bool End) {
   Module &M = *unwrap(MR);
@@ -80,8 +81,8 @@ void pcce_shim_call_at(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValue
   End ? appendToGlobalDtors(M, F, 0) : appendToGlobalCtors(M, F, 0);
 }
 
-// A local function that calls F with its own arguments and returns the result. Returns the call, or the invoke:
-// exceptions that leave it pass a landing pad.
+// A local function that calls F with its own arguments and returns the result. Returns the call, or the
+// invoke: exceptions that leave it pass a landing pad.
 LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) {
   Function &F = *unwrap<Function>(V);
   auto *T = Function::Create(F.getFunctionType(), GlobalValue::InternalLinkage, F.getAddressSpace(),
@@ -90,7 +91,7 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   T->setLinkage(GlobalValue::InternalLinkage);
   T->setVisibility(GlobalValue::DefaultVisibility);
   T->setDLLStorageClass(GlobalValue::DefaultStorageClass);
-  // The linker keeps one copy of F, and this with it.
+  // The linker keeps one copy of F, and this one with it.
   T->setComdat(F.getComdat());
   T->removeFnAttr(Attribute::AlwaysInline);
   if (!T->hasFnAttribute(Attribute::OptimizeNone))
@@ -100,7 +101,7 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   SmallVector<Value *, 8> Arguments;
   for (Argument &A : T->args())
     Arguments.push_back(&A);
-  // By a name of its own: that of F may be another image's function.
+  // Through a name of its own, since F's name may lead to another image's function.
   Constant *Own = &F;
   if (!F.hasLocalLinkage()) {
     auto *A = GlobalAlias::create(F.getFunctionType(), F.getAddressSpace(), GlobalValue::PrivateLinkage,
@@ -156,9 +157,9 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   Call->setCallingConv(T.getCallingConv());
   Call->setAttributes(T.getAttributes());
   Call->setTailCallKind(CallInst::TCK_MustTail);
-  // LLVM's splitting of cold code (-hot-cold-split) comes behind the pass. It would take this cold call into a function
-  // of another type, where it cannot be a tail call. It leaves functions alone that are not inlined, and nothing is
-  // inlined any more.
+  // LLVM's splitting of cold code (-hot-cold-split) comes behind the pass. It would move this cold call into
+  // a function of another type, where it cannot be a tail call. It ignores functions that are not inlined,
+  // and inlining is over.
   if (!F.hasFnAttribute(Attribute::AlwaysInline))
     F.addFnAttr(Attribute::NoInline);
   if (F.getReturnType()->isVoidTy())
@@ -168,8 +169,8 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   End->eraseFromParent();
 }
 
-// The address of a variable that SafeStack, which comes behind the pass, leaves where it is: it takes those away whose
-// address is stored, and does not look behind the assembly.
+// The address of a variable that SafeStack, which comes behind the pass, leaves in place: it moves variables
+// whose address is stored, and does not look behind assembly.
 LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
   auto *A = unwrap<AllocaInst>(V);
   IRBuilder<> B(A->getParent(), std::next(A->getIterator()));
@@ -185,8 +186,9 @@ LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
   return wrap(Address);
 }
 
-// In front of a tail call: marks the frame that Top leads to, or the thread if there is none, as one whose function has
-// left its activation. Given Id, only where that is 0 and the link has no Tag: there the function has begun a sub-path.
+// In front of a tail call, marks the frame that Top points to, or the thread if there is none, as one whose
+// function has left its activation. Given Id, it does so only if that is 0 and the link has no Tag: then the
+// function has begun a sub-path.
 void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Offset,
                          LLVMValueRef Thread, uint8_t Mark) {
   Instruction *At = unwrap<Instruction>(V);
@@ -202,7 +204,8 @@ void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint
   B.CreateStore(B.getInt8(Mark), B.CreateSelect(B.CreateIsNull(Frame), unwrap(Thread), Marks));
 }
 
-// Lets the call be made only if the pointer is not null; otherwise its result is the other value. Returns the result.
+// Makes the call only if the pointer is not null; otherwise its result is the other value. Returns the
+// result.
 LLVMValueRef pcce_shim_unless_null(LLVMValueRef V, LLVMValueRef Pointer, LLVMValueRef Otherwise) {
   auto &Call = *unwrap<CallInst>(V);
   BasicBlock *Head = Call.getParent();
@@ -217,9 +220,9 @@ LLVMValueRef pcce_shim_unless_null(LLVMValueRef V, LLVMValueRef Pointer, LLVMVal
   return wrap(Result);
 }
 
-// Replaces the call by one of a new local function, whose first instruction calls what the call did with the arguments
-// that it gets. For a call through a pointer, the pointer comes last, in a register that no argument uses. Returns the
-// new call; the other is left to be unlinked.
+// Replaces the call by one of a new local function, whose first instruction makes the original call with its
+// own arguments. For a call through a pointer, the pointer comes last, in a register that no argument uses.
+// Returns the new call; the old one is left to be unlinked.
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t Len) {
   auto &Call = *unwrap<CallBase>(V);
   Function &Caller = *Call.getFunction();
@@ -235,12 +238,12 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
     Types.push_back(Argument->getType());
   auto *T = Function::Create(FunctionType::get(Call.getType(), Types, false), GlobalValue::InternalLinkage,
                              Caller.getAddressSpace(), StringRef(Name, Len), Call.getModule());
-  // The linker keeps one copy of the caller, and this with it.
+  // The linker keeps one copy of the caller, and this one with it.
   T->setComdat(Caller.getComdat());
   T->setCallingConv(Call.getCallingConv());
   T->addFnAttr(Attribute::Cold);
   T->addFnAttr(Attribute::NoInline);
-  // What the machine and the program's users demand of every function.
+  // Attributes that the machine and the user require of every function.
   for (Attribute::AttrKind Kind : {Attribute::UWTable, Attribute::NoRedZone, Attribute::NoImplicitFloat,
                                    Attribute::ShadowCallStack, Attribute::SpeculativeLoadHardening})
     if (Caller.hasFnAttribute(Kind))

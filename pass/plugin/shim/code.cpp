@@ -24,7 +24,7 @@
 using namespace llvm;
 
 namespace {
-// What is said of copies of the module is said again of the module itself.
+// Messages about copies of the module are repeated for the module itself.
 struct Quiet : DiagnosticHandler {
   std::string FirstError;
 
@@ -81,7 +81,7 @@ void reportCalls(const MachineFunction &MF, const Machine &Target, CallCallback 
         if (!Remembered.empty())
           Now = Remembered.pop_back_val();
         break;
-      // May say anything of the canonical frame address.
+      // May change the canonical frame address in any way.
       case MCCFIInstruction::OpEscape:
       case MCCFIInstruction::OpLLVMDefAspaceCfa:
         Now.FromStackPointer = false;
@@ -93,7 +93,7 @@ void reportCalls(const MachineFunction &MF, const Machine &Target, CallCallback 
 }
 } // namespace
 
-// With the order of uses, on which code generation may depend.
+// Keeps the order of uses, on which code generation may depend.
 LLVMMemoryBufferRef pcce_shim_write(LLVMModuleRef MR) {
   SmallVector<char, 0> Bitcode;
   raw_svector_ostream Out(Bitcode);
@@ -101,7 +101,7 @@ LLVMMemoryBufferRef pcce_shim_write(LLVMModuleRef MR) {
   return wrap(MemoryBuffer::getMemBufferCopy(StringRef(Bitcode.data(), Bitcode.size())).release());
 }
 
-// A copy in a context of its own, which says nothing to anybody; null if it cannot be read.
+// A copy in a context of its own, which prints no messages; null if it cannot be read.
 LLVMModuleRef pcce_shim_read(LLVMMemoryBufferRef Bitcode, const char *Name, size_t NameLen) {
   auto Context = std::make_unique<LLVMContext>();
   Context->setDiagnosticHandler(std::make_unique<Quiet>());
@@ -129,9 +129,9 @@ void pcce_shim_dispose_copy(void *Analyses, LLVMModuleRef MR) {
   delete Context;
 }
 
-// Generates the code of a copy, as lld and clang would with their default options. Tells of each call in the code of
-// each function how far the stack pointer is below the canonical frame address, or -1 if the unwind information does
-// not say. Returns whether it could; what went wrong otherwise is told, too.
+// Generates the code of a copy, as lld and clang would with their default options. Reports for each call in
+// the code of each function how far the stack pointer is below the canonical frame address, or -1 if the
+// unwind information does not say. Returns whether that was possible, and reports errors.
 bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef MR, uint32_t Level, bool NoPIE, CallCallback OnCall,
                              TextCallback OnError, void *Context) {
   Module &M = *unwrap(MR);
@@ -178,8 +178,8 @@ bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef MR, uint32_t Level, b
     return Fail("there is no instruction selection");
   Config->addMachinePasses();
   Config->setInitialized();
-  // The functions' code stays as long as the passes. (A pass of our own could free it: a plugin with one is not even
-  // loaded by another LLVM, which then could not say what is wrong.)
+  // The functions' code lives as long as the passes. (A pass of our own could free it, but a plugin that
+  // defines one is not even loaded by another LLVM, which then could not report the wrong version.)
   Passes.run(M);
   for (const Function &F : M)
     if (const MachineFunction *MF = Info->getMMI().getMachineFunction(F))

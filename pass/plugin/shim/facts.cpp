@@ -36,7 +36,7 @@ void pcce_shim_branch_probabilities(void *Analyses, LLVMValueRef V, double *Out)
       *Out++ = static_cast<double>(BPI.getEdgeProbability(&BB, I).getNumerator()) / BranchProbability::getDenominator();
 }
 
-// Debug information of lines only (-gline-tables-only) has names without their scopes. F itself has its whole one.
+// Debug information of lines only (-gline-tables-only) has names without scopes. F itself has its full name.
 static StringRef sourceName(const DISubprogram *SP, const Function *F) {
   if (!SP->getLinkageName().empty())
     return SP->getLinkageName();
@@ -129,16 +129,17 @@ bool pcce_shim_is_interrupt_handler(LLVMValueRef V) {
 // Returns whether a thunk can call the function with its own arguments, and the function end in a call of that thunk.
 bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   const Function &F = *unwrap<Function>(V);
-  // An error result is a register that only a variable of its own can stand for, which no tail call can hand on.
+  // An error result is in a register that only a variable of its own can represent, which no tail call can
+  // forward.
   if (F.isVarArg() || F.getAttributes().hasAttrSomewhere(Attribute::SwiftError))
     return false;
-  // A tail call hands on what lies on the stack by a copy, for which LLVM reserves no room: saved registers are lost.
+  // A tail call copies arguments on the stack, for which LLVM reserves no room: saved registers are lost.
   if (F.getAttributes().hasAttrSomewhere(Attribute::ByVal))
     return false;
-  // What the function begins with may be meant for its address.
+  // The prologue data may belong to the function's address.
   if (F.hasPrologueData())
     return false;
-  // The token of convergence that a function begins with stays in its first block, and has to come with each call.
+  // A convergence token at the entry stays in the first block, and each call needs it.
   for (const Instruction &I : F.getEntryBlock())
     if (auto *Intrinsic = dyn_cast<IntrinsicInst>(&I))
       if (Intrinsic->getIntrinsicID() == Intrinsic::experimental_convergence_entry)
@@ -161,20 +162,20 @@ bool pcce_shim_can_be_diverted(LLVMValueRef V) {
 
 bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }
 
-// Instructions that no code is made of.
+// Instructions that produce no code.
 static bool isNothing(const Instruction &I) {
   return I.isDebugOrPseudoInst() || I.isLifetimeStartOrEnd();
 }
 
-// The first instruction from It on that code is made of.
+// The first instruction from It on that produces code.
 static Instruction &skipNothing(BasicBlock::iterator It) {
   while (isNothing(*It))
     ++It;
   return *It;
 }
 
-// The return that the call's block ends with, or the shared one that it branches to with nothing in
-// between (code generation duplicates that); null if there is none, or it returns something else.
+// The return that the call's block ends with, or the shared one that it branches to directly (code generation
+// duplicates it); null if there is none, or it returns another value.
 ReturnInst *returnOf(CallInst &Call) {
   Instruction *Next = &skipNothing(std::next(Call.getIterator()));
   auto *Branch = dyn_cast<BranchInst>(Next);
@@ -198,7 +199,7 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
   if (!Call || Call->getTailCallKind() != CallInst::TCK_Tail)
     return false;
   const Function &Caller = *Call->getFunction();
-  // Registers that the caller has to hand back.
+  // Registers that the caller has to return.
   if (Caller.getAttributes().hasAttrSomewhere(Attribute::SwiftError) ||
       Caller.hasFnAttribute("no_caller_saved_registers"))
     return false;
@@ -207,9 +208,9 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
          returnOf(*Call);
 }
 
-// Returns whether nothing that has an effect stands between the call and a return, which does not return a constant. Wider than
-// what code generation makes jumps of (isInTailCallPosition and what CodeGenPrepare folds into it): where this says no,
-// no jump is lost.
+// Returns whether nothing with an effect stands between the call and a return, which does not return a
+// constant. This is wider than what code generation turns into jumps (isInTailCallPosition, and what
+// CodeGenPrepare folds into it): where it is false, no jump is lost.
 bool pcce_shim_may_be_last(LLVMValueRef V) {
   auto *Call = dyn_cast<CallInst>(unwrap(V));
   if (!Call || Call->getFunction()->getFnAttribute("disable-tail-calls").getValueAsString() == "true")
@@ -242,7 +243,7 @@ bool pcce_shim_is_kept_tail_call(LLVMValueRef V) {
   return unwrap<CallInst>(V)->hasMetadata(KeptTailCall);
 }
 
-// Returns whether a thunk can hand on the call's arguments as they are.
+// Returns whether a thunk can forward the call's arguments unchanged.
 bool pcce_shim_can_go_through_thunk(LLVMValueRef V) {
   const auto &Call = *unwrap<CallBase>(V);
   const bool Plain = Call.getCallingConv() == CallingConv::C || Call.getCallingConv() == CallingConv::Fast;
@@ -271,8 +272,8 @@ bool pcce_shim_looks_at_caller(LLVMValueRef V) {
   return false;
 }
 
-// How the called pointer was come by. 0: nobody knows. 1: it was loaded, and not from a C++ virtual table. 2: it was
-// loaded from one, as the types of memory accesses say.
+// The origin of the called pointer. 0: unknown. 1: it was loaded, and not from a C++ virtual table. 2: it was
+// loaded from one, according to the types of memory accesses.
 uint32_t pcce_shim_pointer_kind(LLVMValueRef V) {
   auto *Load = dyn_cast<LoadInst>(unwrap<CallBase>(V)->getCalledOperand());
   if (!Load)
@@ -284,7 +285,7 @@ uint32_t pcce_shim_pointer_kind(LLVMValueRef V) {
   return Tag && Tag->isTBAAVtableAccess() ? 2 : 0;
 }
 
-// Returns whether a variable is a C++ virtual table, or several ones: tests of types put them together, and their names are
+// Returns whether a variable is one or several C++ virtual tables: type tests merge them, and their names are
 // aliases then.
 static bool isVirtualTable(const GlobalVariable &V) {
   const auto HasName = [](const GlobalValue &G) {
@@ -302,7 +303,8 @@ static bool isVirtualTable(const GlobalVariable &V) {
   return false;
 }
 
-// Where the function's address is, besides in calls of it. Bit 0: in C++ virtual tables. Bit 1: elsewhere.
+// The places of the function's address, besides in calls of it. Bit 0: in C++ virtual tables. Bit 1:
+// elsewhere.
 uint32_t pcce_shim_address_places(LLVMValueRef V) {
   uint32_t Places = 0;
   SmallVector<const Use *, 8> Uses;

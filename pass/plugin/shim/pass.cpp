@@ -9,15 +9,16 @@
 
 using namespace llvm;
 
-// LLVM's own, by whose address it knows what it hands to callbacks. A copy in the plugin would have another one.
+// LLVM's own key, whose address identifies what it hands to callbacks. A copy in the plugin would have
+// another address.
 extern template struct llvm::Any::TypeId<const Module *>;
 
 namespace {
 // Values of Phase, as in src/lib.rs.
 enum : uint32_t { PhaseModule = 0, PhaseLinkTime = 1, PhaseExplicit = 2, PhasePrint = 3, PhaseEnd = 4, PhaseSlice = 5 };
 
-// The module that a pipeline has run over, until the pipeline itself is gone: then all of its passes are over, those
-// behind the last place for passes of plugins, too, and code generation begins.
+// The module that a pipeline has run over, until the pipeline itself is destroyed: then all of its passes are
+// over, including those behind the last extension point, and code generation begins.
 struct Ending {
   Module *M = nullptr;
   FunctionAnalysisManager *FAM = nullptr;
@@ -31,7 +32,7 @@ struct PccePass : PassInfoMixin<PccePass> {
   uint32_t Phase;
   uint32_t OptLevel;
   std::string Options;
-  // Shared by copies of the pass; the pipeline has the last one.
+  // Shared by copies of the pass. The pipeline has the last copy.
   std::shared_ptr<Ending> End = std::make_shared<Ending>();
 
   PccePass(uint32_t Phase, OptimizationLevel Level, StringRef Options = "")
@@ -51,7 +52,7 @@ struct PccePass : PassInfoMixin<PccePass> {
   static bool isRequired() { return true; }
 };
 
-// Calls Then for each pass of a pipeline when its turn is over, but not for the passes that run inside of others.
+// Calls Then for each pass of a pipeline after it has run, but not for passes that run inside of others.
 void forEachPass(PassInstrumentationCallbacks &Callbacks, std::function<void(StringRef, Any)> Then) {
   auto Depth = std::make_shared<unsigned>(0);
   Callbacks.registerBeforeSkippedPassCallback([Depth, Then](StringRef Pass, Any IR) {
@@ -66,8 +67,8 @@ void forEachPass(PassInstrumentationCallbacks &Callbacks, std::function<void(Str
   });
 }
 
-// The passes of ThinLTO's pipeline of -O0, as the LLVM in use tells them: it runs them on an empty module. The summary
-// of what to import is there in a link, and is not in opt; other passes come first then.
+// The passes of ThinLTO's pipeline of -O0 in the LLVM in use, which is run on an empty module to find them.
+// The summary of imports exists in a link, but not in opt; other passes come first then.
 std::vector<std::string> thinLTOAtO0(const ModuleSummaryIndex *Summary) {
   std::vector<std::string> Names;
   PassInstrumentationCallbacks Callbacks;
@@ -88,10 +89,10 @@ std::vector<std::string> thinLTOAtO0(const ModuleSummaryIndex *Summary) {
   return Names;
 }
 
-// Returns whether these passes end as ThinLTO's pipeline of -O0 does. Of all the pipelines this one alone asks no plugin (LLVM
-// has an extension point there in versions after 22), and leaves no mark in the module. But it is known which passes
-// have run. So the pass comes behind the whole of this pipeline, and behind whoever lists its passes one by one: this
-// is the same pipeline.
+// Returns whether these passes end as ThinLTO's pipeline of -O0 does. That pipeline alone calls no plugin
+// (LLVM has an extension point there in versions after 22), and leaves no mark in the module, but it is known
+// which passes have run. So the pass comes behind the whole of this pipeline. It also comes behind a pipeline
+// that lists these passes one by one, which is the same.
 bool endInThinLTOAtO0(const std::vector<std::string> &Ran) {
   static const ModuleSummaryIndex NoSymbols(/*HaveGVs=*/false);
   static const std::vector<std::string> InOpt = thinLTOAtO0(nullptr), InLink = thinLTOAtO0(&NoSymbols);
@@ -104,7 +105,7 @@ bool endInThinLTOAtO0(const std::vector<std::string> &Ran) {
 
 void pcce_shim_register(void *Builder) {
   auto &PB = *static_cast<PassBuilder *>(Builder);
-  // What the callbacks know of the pipelines that this builder makes.
+  // The callbacks' knowledge about the pipelines that this builder makes.
   struct State {
     bool HasStart = false;
     bool HasPass = false;
@@ -113,14 +114,14 @@ void pcce_shim_register(void *Builder) {
     FunctionAnalysisManager *FAM = nullptr;
   };
   auto Known = std::make_shared<State>();
-  // What else LLVM passes along is a matter of its version.
+  // LLVM's further arguments depend on its version.
   auto Add = [Known](ModulePassManager &MPM, OptimizationLevel Level, auto...) {
     Known->HasPass = true;
     MPM.addPass(PccePass(PhaseModule, Level));
   };
-  // Clang registers its sanitizers behind the plugins. They come in front of the pass all the same, as they do at link
-  // time: what they insert calls on, and what the pass inserts is not theirs to guard or to move. (Pipelines behind a
-  // link have no start.)
+  // Clang registers its sanitizers behind the plugins. They come in front of the pass here, as they do at
+  // link time: the pass must see the calls that they insert, and they must not guard or move what the pass
+  // inserts. (Pipelines behind a link have no start.)
   PB.registerOptimizerLastEPCallback([Add, Known](ModulePassManager &MPM, OptimizationLevel Level, auto...) {
     if (!Known->HasStart)
       Add(MPM, Level);
@@ -135,7 +136,7 @@ void pcce_shim_register(void *Builder) {
   });
   PB.registerAnalysisRegistrationCallback([Known](FunctionAnalysisManager &FAM) { Known->FAM = &FAM; });
   if (PassInstrumentationCallbacks *Callbacks = PB.getPassInstrumentationCallbacks()) {
-    // Where the pipeline is nothing but a look at bitcode that comes out of one, the code is generated by a plan.
+    // If the pipeline only reads bitcode that comes out of another one, the code is generated by an order.
     if (pcce_rs_generates()) {
       forEachPass(*Callbacks, [Known](StringRef, Any IR) {
         auto *M = any_cast<const Module *>(&IR);
@@ -155,7 +156,7 @@ void pcce_shim_register(void *Builder) {
         return;
       Known->HasPass = true;
       pcce_rs_run(wrap(*M), PhaseModule, 0, nullptr, 0, Known->FAM);
-      // Nothing is behind it.
+      // Nothing runs behind it.
       pcce_rs_run(wrap(*M), PhaseEnd, 0, nullptr, 0, Known->FAM);
       Known->FAM->clear();
     });

@@ -29,13 +29,14 @@ void pcce_shim_untell_in_pads(LLVMValueRef V) {
         I.dropDbgRecords();
 }
 
-// Makes exceptions that leave a function which code of other modules can call stop at a landing
-// pad on their way out.
+// Makes exceptions that leave a function which code of other modules can call stop at a landing pad on their
+// way.
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
   Function &F = *unwrap<Function>(V);
   if (F.doesNotThrow() || (F.hasLocalLinkage() && !F.hasAddressTaken()))
     return;
-  // An invoke is no tail call. Those that are kept leave no frame, and so nothing to restore.
+  // An invoke is no tail call. Calls that are kept as tail calls leave no frame, so there is nothing to
+  // restore.
   SmallVector<CallInst *, 4> Kept;
   for (BasicBlock &BB : F)
     for (Instruction &I : BB)
@@ -49,7 +50,7 @@ void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
     ;
   for (CallInst *Call : Kept)
     Call->removeFnAttr(Attribute::NoUnwind);
-  // A pad that only catches some types is passed by the others. As a clean-up, it resumes them.
+  // A pad that catches only some types is passed by others. As a clean-up, it resumes them.
   for (BasicBlock &BB : F)
     if (LandingPadInst *Pad = BB.getLandingPadInst(); Pad && !catchesAll(*Pad))
       Pad->setCleanup(true);
@@ -62,8 +63,8 @@ void pcce_shim_blocks_changed(void *Analyses, LLVMValueRef V) {
   FAM.invalidate(*unwrap<Function>(V), PreservedAnalyses::none());
 }
 
-// Also gives it a return of its own, as code generation would. Then it returns the branch that came there, to be
-// unlinked.
+// Gives the call a return of its own as well, as code generation would. Then it returns the branch that was
+// there, to be unlinked.
 LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef V) {
   auto *Call = unwrap<CallInst>(V);
   BasicBlock *Block = Call->getParent();
@@ -95,7 +96,7 @@ LLVMValueRef pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueR
   return wrap(&Direct);
 }
 
-// Calls the function that is named to take the trap's place, as SelectionDAGBuilder does.
+// Calls the function that replaces the trap, as SelectionDAGBuilder does.
 static bool callTrapFunction(Instruction &I) {
   auto *Trap = dyn_cast<IntrinsicInst>(&I);
   if (!Trap)
@@ -127,8 +128,8 @@ static bool callTrapFunction(Instruction &I) {
   return true;
 }
 
-// Inserts calls that code generation would insert: of functions' hooks (mcount, __cyg_profile_func_enter) after
-// inlining, and in the place of traps. Returns whether there are any.
+// Inserts calls that code generation would insert: of functions' hooks (mcount, __cyg_profile_func_enter)
+// after inlining, and in the place of traps. Returns whether there are any.
 bool pcce_shim_insert_late_calls(void *Analyses, LLVMModuleRef MR) {
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
   bool Any = false;

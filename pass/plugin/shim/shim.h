@@ -1,10 +1,10 @@
 //===- shim.h - what LLVM's C API lacks -----------------------------------===//
 //
-// All the C++ of the project: it registers the pass with the pass builder (pass.cpp), answers the questions about IR
-// that the C API has no function for (facts.cpp), makes the changes that it has none for, in front of the analysis
-// (prepare.cpp) and behind it (change.cpp, trace.cpp), makes objects without code (skeleton.cpp), and generates code
-// to look at (code.cpp). It holds no logic of its own: what to do is decided in Rust (src/), which declares these
-// functions in src/llvm/shim.rs.
+// All the C++ of the project: it registers the pass with the pass builder (pass.cpp), answers questions about
+// IR (facts.cpp), and makes changes in front of the analysis (prepare.cpp) and behind it (change.cpp,
+// trace.cpp), as far as the C API lacks functions for them. It also makes objects without code
+// (skeleton.cpp), and generates code to be measured (code.cpp). It makes no decisions: these are in Rust
+// (src/), which declares these functions in src/llvm/shim.rs. What depends on the machine is in machine.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,7 @@ LLVMBasicBlockRef pcce_shim_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef
 LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block);
 LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke);
 void pcce_shim_untell_in_pads(LLVMValueRef F);
-// What was analysed of the function is not so any more.
+// Invalidates the analyses of the function.
 void pcce_shim_blocks_changed(void *Analyses, LLVMValueRef F);
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef F);
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V);
@@ -115,6 +115,6 @@ inline constexpr char KeptTailCall[] = "pcce.tail";
 // Metadata of calls through pointers that are reached only by other targets than those compared with.
 inline constexpr char Compared[] = "pcce.compared";
 
-// The return that the call's block ends with, or the shared one that it branches to with nothing in
-// between (code generation duplicates that); null if there is none, or it returns something else.
+// The return that the call's block ends with, or the shared one that it branches to directly (code generation
+// duplicates it); null if there is none, or it returns another value.
 llvm::ReturnInst *returnOf(llvm::CallInst &Call);

@@ -31,8 +31,9 @@ void pcce_shim_symbol_names(LLVMModuleRef M, TextCallback OnName, void *Context)
   }
 }
 
-// Tells of each global that the body of a function, or what it is with (its personality), refers to: its name, its
-// name in assembly, and what it is: 1 weak and not defined here, 2 thread-local, 4 local, 8 a function.
+// Reports each global that the body of a function, or the function itself (its personality), refers to: its
+// name, its name in assembly, and its kind: 1 weak and not defined here, 2 thread-local, 4 local, 8 a
+// function.
 void pcce_shim_references(LLVMValueRef V, ReferenceCallback OnReference, void *Context) {
   Function &F = *unwrap<Function>(V);
   SetVector<const GlobalValue *> Globals;
@@ -87,15 +88,15 @@ void pcce_shim_replace_body(LLVMValueRef V, const char *Asm, size_t Len) {
   F.setPrologueData(nullptr);
   F.clearMetadata();
   F.setAttributes(AttributeList());
-  // Some conventions want attributes of parameters.
+  // Some conventions require attributes of parameters.
   F.setCallingConv(CallingConv::C);
-  // Of others, and of its parameters, its name in assembly is made (vectorcall).
+  // The name in assembly depends on other conventions, and on parameters (vectorcall).
   SmallString<64> Now;
   Mangler().getNameWithPrefix(Now, &F, /*CannotUsePrivateLabel=*/false);
   if (Now != Name)
     F.setName("\1" + Name);
   F.clearGC();
-  // Its size is not the function's.
+  // The new body has another size.
   F.setAlignment(MaybeAlign());
   for (Attribute::AttrKind Kind :
        {Attribute::Naked, Attribute::NoInline, Attribute::NoUnwind, Attribute::NoCfCheck})
@@ -106,7 +107,7 @@ void pcce_shim_replace_body(LLVMValueRef V, const char *Asm, size_t Len) {
   B.CreateUnreachable();
 }
 
-// Takes out what only bodies need.
+// Removes what only bodies need.
 void pcce_shim_drop_debug(LLVMModuleRef M) { StripDebugInfo(*unwrap(M)); }
 
 // Puts bytes into a section that tools leave alone and linkers leave out.
@@ -119,7 +120,7 @@ void pcce_shim_embed(LLVMModuleRef MR, const char *Section, size_t SectionLen, c
   G->setAlignment(Align(1));
 }
 
-// Lets the module only refer to a function that it defines, and to what is an alias of it.
+// Turns a function, and its aliases, into declarations.
 void pcce_shim_declare(LLVMValueRef V) {
   Function &F = *unwrap<Function>(V);
   Module &M = *F.getParent();

@@ -35,9 +35,9 @@ void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const L
   }
 }
 
-// In place of each call of the function `Name(code, bits, function, node, left)`: appends the bits to the word Pending.
-// Flush is called when the leading one is the highest bit; or in front, if it may be moved that far by more than one
-// bit. The section Places gets a row for the place behind that call.
+// Replaces each call of the function `Name(code, bits, function, node, left)` by code that appends the bits
+// to the word Pending. Flush is called when the leading one has become the highest bit; or in front, if
+// several bits might move it that far. The section Places gets a row for the place behind that call.
 void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef PendingV, const char *Flush,
                             const char *Places, const char *Functions) {
   Module &M = *unwrap(MR);
@@ -52,8 +52,8 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
     auto Argument = [&](unsigned N) { return cast<ConstantInt>(Call->getArgOperand(N))->getZExtValue(); };
     const uint64_t Code = Argument(0);
     const uint64_t Bits = Argument(1);
-    // The linker is told of the place by assembly, wherever code generation puts it, and however often. It calls, so
-    // that what LLVM knows of the stack must hold for a function that does.
+    // Assembly records the place, wherever code generation puts the call, and however often. The assembly
+    // calls, so that LLVM's assumptions about the stack must hold for a function that does.
     const std::string Row = std::string("771:\n.pushsection ") + Places + ",\"\",@progbits\n.quad 771b, " + Functions +
                             std::to_string(Argument(2)) + "\n.long " + std::to_string(Argument(3)) + ", " +
                             std::to_string(Argument(4)) + "\n.popsection";
@@ -76,8 +76,8 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
   Append->eraseFromParent();
 }
 
-// In place of each call of the function `Name(number)`: writes the number's 4 bytes at the place that Next points to,
-// and has it point behind them. Room is called where it points to what End does.
+// Replaces each call of the function `Name(number)` by code that writes the number's 4 bytes where Next
+// points, and advances Next. Room is called if Next has reached End.
 void pcce_shim_trace_number(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef Next, LLVMValueRef End,
                             const char *Room, size_t RoomLen) {
   Module &M = *unwrap(MR);
@@ -106,7 +106,8 @@ void pcce_shim_trace_number(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
   Number->eraseFromParent();
 }
 
-// Where the function finds that Word is not 0, it makes it so, and calls `Name(Number)`; it returns with what it found.
+// If the function finds that Word is not 0, it clears Word and calls `Name(Number)`. It restores Word when it
+// returns.
 void pcce_shim_trace_check(LLVMValueRef FV, LLVMValueRef WordV, LLVMValueRef Number, const char *Name, size_t Len) {
   Function &F = *unwrap<Function>(FV);
   Value *Word = unwrap(WordV);
@@ -124,7 +125,8 @@ void pcce_shim_trace_check(LLVMValueRef FV, LLVMValueRef WordV, LLVMValueRef Num
     }
 }
 
-// Lets the function begin with a call of Name, of pcce_abi's ENTRY_LEN bytes, where it is entered by its address.
+// Makes the function begin with a call of Name, of pcce_abi's ENTRY_LEN bytes, when it is entered by its
+// address.
 void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
   Function &F = *unwrap<Function>(V);
   FunctionCallee Enter =
@@ -147,7 +149,7 @@ LLVMValueRef pcce_shim_trace_behind(LLVMValueRef V, const char *Name, size_t Len
   return wrap(A);
 }
 
-// Lets the call go to a name.
+// Makes the call go to a name.
 void pcce_shim_trace_call_to(LLVMValueRef V, LLVMValueRef Name) {
   unwrap<CallBase>(V)->setCalledOperand(unwrap(Name));
 }

@@ -23,7 +23,7 @@ pub struct Builder<'m> {
     pub module: Module<'m>,
 }
 
-/// inkwell's builder fails if it has no position, or for values that are not what its methods take; ours are.
+/// inkwell's builder fails without a position, or for values of the wrong kind. Neither happens here.
 fn built<T>(result: Result<T, BuilderError>) -> T {
     result.expect("the builder has a position")
 }
@@ -33,7 +33,7 @@ impl<'m> Builder<'m> {
         Self { llvm, module }
     }
 
-    /// What follows is put in front of `at`, and has the location of `located`.
+    /// Sets the position to the front of `at`. New instructions get the location of `located`.
     pub fn before(&self, at: Instruction<'m>, located: Instruction<'m>) -> &Self {
         at.raw();
         self.llvm.position_before(&at.0);
@@ -44,7 +44,7 @@ impl<'m> Builder<'m> {
         self
     }
 
-    /// What follows is put in front of `at`, as part of the function's prologue.
+    /// Sets the position to the front of `at`. New instructions are part of the function's prologue.
     pub fn prologue(&self, at: Instruction<'m>) -> &Self {
         at.raw();
         self.llvm.position_before(&at.0);
@@ -66,7 +66,8 @@ impl<'m> Builder<'m> {
         Address(variable)
     }
 
-    /// Keeps the stores above it from moving below it. No instruction: it orders what a signal handler sees.
+    /// Keeps the stores above it from moving below it. This is no instruction: it orders what a signal
+    /// handler sees.
     pub fn signal_fence(&self) {
         built(self.llvm.build_fence(AtomicOrdering::Release, true, ""));
     }
@@ -212,7 +213,7 @@ impl<'m> Builder<'m> {
     }
 }
 
-/// These bytes in assembly.
+/// An assembler directive with these bytes.
 pub fn byte_directive(bytes: &[u8]) -> String {
     let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:#x}")).collect();
     format!(".byte {}", bytes.join(","))

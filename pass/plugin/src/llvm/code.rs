@@ -1,4 +1,4 @@
-//! Copies of a module, whose code is generated to be looked at.
+//! Copies of a module, whose code is generated to be measured.
 
 use std::collections::BTreeSet;
 use std::ffi::c_void;
@@ -45,7 +45,7 @@ impl Bitcode {
     /// with it.
     ///
     /// # Errors
-    /// LLVM does not read what it wrote.
+    /// LLVM cannot read its own bitcode.
     pub fn copy(&self, of: &Run) -> Result<ModuleCopy, Error> {
         // SAFETY: live bitcode; the name is copied.
         let raw = unsafe { pcce_shim_read(self.buffer, self.identifier.as_ptr(), self.identifier.len()) };
@@ -57,7 +57,7 @@ impl Bitcode {
     }
 }
 
-/// How code is generated.
+/// Parameters of code generation.
 #[derive(Clone, Copy)]
 pub struct CodeGeneration {
     /// The code generator's level, 0 to 3.
@@ -85,10 +85,10 @@ impl ModuleCopy {
         &mut self.run
     }
 
-    /// Generates the copy's code, and says what its calls do to the stack.
+    /// Generates the copy's code, and measures the stack at its calls.
     ///
     /// # Errors
-    /// LLVM cannot generate the code: why.
+    /// LLVM cannot generate the code.
     pub fn measure(mut self, code: CodeGeneration) -> Result<Measured, Error> {
         #[derive(Default)]
         struct Found {

@@ -83,7 +83,7 @@ impl<'m> Function<'m> {
         self.0.get_intrinsic_id() != 0
     }
 
-    /// What its body refers to.
+    /// The globals that its body refers to.
     pub fn references(self) -> Vec<Reference> {
         extern "C" fn add(
             all: *mut c_void,
@@ -118,7 +118,7 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_replace_body(self.raw(), assembly.as_ptr(), assembly.len()) }
     }
 
-    /// Lets the module only refer to the function, and to what is an alias of it.
+    /// Turns the function, and its aliases, into declarations.
     pub fn declare(self) {
         // SAFETY: as above.
         unsafe { pcce_shim_declare(self.raw()) }
@@ -130,7 +130,7 @@ impl<'m> Function<'m> {
         unsafe { !llvm_sys::comdat::LLVMGetComdat(self.raw()).is_null() }
     }
 
-    /// What linkage and visibility say about it.
+    /// Facts about its linkage and visibility.
     pub fn linkage(self) -> LinkageFacts {
         // SAFETY: live function.
         unsafe { LinkageFacts::of(self.raw()) }
@@ -161,23 +161,23 @@ impl<'m> Function<'m> {
         unsafe { Call::new(pcce_shim_make_thunk(self.raw(), name.as_ptr(), name.len())) }
     }
 
-    /// Makes the function jump to `thunk`, of its signature, at its entry if the word at the address `id` is positive,
-    /// or the one at `top` has a bit of `tag`.
+    /// Makes the function jump to `thunk`, of its signature, at its entry if the word at the address `id` is
+    /// positive, or the word at `top` has a bit of `tag`.
     pub fn divert(self, thunk: Function<'m>, id: Address<'m>, top: Address<'m>, tag: u64) {
         let (id, top) = (id.0.as_value_ref(), top.0.as_value_ref());
         // SAFETY: live functions, and the addresses of words.
         unsafe { pcce_shim_divert(self.raw(), thunk.raw(), id, top, tag) }
     }
 
-    /// Lets the function begin with a call of `name`, of the same image, where it is entered by its address: an
-    /// instruction of five bytes.
+    /// Makes the function begin with a call of `name`, of the same image, of [`pcce_abi::trace::ENTRY_LEN`]
+    /// bytes, when it is entered by its address.
     pub fn begin_with_call(self, name: &str) {
         // SAFETY: a live function with a body; the name is copied.
         unsafe { pcce_shim_trace_entry(self.raw(), name.as_ptr(), name.len()) }
     }
 
-    /// Where the function is entered while the word is not 0, it makes it so until it returns, and calls
-    /// `name(number)`.
+    /// If the function is entered while the word is not 0, the function clears the word until it returns, and
+    /// calls `name(number)`.
     pub fn check(self, word: Address<'m>, name: &str, number: Constant<'m>) {
         let (word, number) = (word.0.as_value_ref(), number.0.as_value_ref());
         // SAFETY: a live function with a body, and the address of a word; the name is copied.
@@ -196,13 +196,13 @@ impl<'m> Function<'m> {
         self.0.get_personality_function().map(Self)
     }
 
-    /// Executions of the function in the profile, if there is one (`-fprofile-use`).
+    /// Executions of the function according to LLVM's profile (`-fprofile-use`), if there is one.
     pub fn entry_count(self) -> Option<f64> {
         // SAFETY: live function.
         Some(unsafe { pcce_shim_entry_count(self.raw()) }).filter(|count| *count >= 0.0)
     }
 
-    /// It, as an operand.
+    /// The function as an operand.
     pub fn operand(self) -> Operand<'m> {
         // SAFETY: live function of the run's module.
         unsafe { Operand::new(self.raw()) }
@@ -234,13 +234,13 @@ impl<'m> Function<'m> {
         self.0.get_enum_attribute(AttributeLoc::Function, kind).is_some()
     }
 
-    /// Keeps code generation from moving sequences of the function's instructions into functions of their own.
+    /// Keeps code generation from outlining parts of the function.
     pub fn keep_in_one_piece(self) {
         let attribute = self.0.get_type().get_context().create_string_attribute("nooutline", "");
         self.0.add_attribute(AttributeLoc::Function, attribute);
     }
 
-    /// Drops what debug records tell of variables in landing pads with phis.
+    /// Drops debug records of variables in landing pads with phis.
     pub fn untell_in_pads(self) {
         // SAFETY: live function with a body.
         unsafe { pcce_shim_untell_in_pads(self.raw()) }
@@ -251,9 +251,8 @@ impl<'m> Function<'m> {
         self.0.remove_enum_attribute(AttributeLoc::Function, Attribute::get_named_enum_kind_id(name));
     }
 
-    /// Keeps a function that has no use for a stack protector as it is from being guarded for the sake of what is added
-    /// to its frame afterwards. (`-fstack-protector-strong` guards every function that lets an address of its frame
-    /// escape.)
+    /// Keeps a function that needs no stack protector from getting one because of what is added to its frame
+    /// later. (`-fstack-protector-strong` guards every function that lets an address of its frame escape.)
     pub fn decide_on_stack_protector(self) {
         // SAFETY: live function.
         if !unsafe { pcce_shim_requires_stack_protector(self.raw()) } {
@@ -275,7 +274,7 @@ impl<'m> Function<'m> {
     /// The block in which it begins.
     ///
     /// # Panics
-    /// When it has no body.
+    /// If it has no body.
     pub fn entry(self) -> Block<'m> {
         Block(self.0.get_first_basic_block().expect("the function has a body"))
     }
@@ -290,7 +289,7 @@ impl<'m> Block<'m> {
     /// The first instruction.
     ///
     /// # Panics
-    /// When the block is empty, as none of a well-formed module is.
+    /// If the block is empty. Blocks of well-formed modules are not.
     pub fn first(self) -> Instruction<'m> {
         Instruction(self.0.get_first_instruction().expect("well-formed blocks are not empty"))
     }
@@ -298,7 +297,7 @@ impl<'m> Block<'m> {
     /// The last instruction.
     ///
     /// # Panics
-    /// When the block has no terminator, as all of a well-formed module have.
+    /// If the block has no terminator. Blocks of well-formed modules have one.
     pub fn terminator(self) -> Instruction<'m> {
         Instruction(self.0.get_terminator().expect("well-formed blocks end with a terminator"))
     }
@@ -345,7 +344,7 @@ impl Module<'_> {
         out
     }
 
-    /// How likely each way out of each block of `function` is: of all blocks, in block order, for each successor.
+    /// The probabilities of the successors of all blocks of `function`, in block order.
     pub fn branch_probabilities(self, function: Function<'_>) -> Vec<f64> {
         let ends = function.blocks().into_iter().map(Block::terminator);
         let mut out = vec![0.0; ends.map(|end| end.successors().len()).sum()];

@@ -18,7 +18,7 @@ use pcce_model::SourceLocation;
 
 /// An instruction. Its result may be of any type ([`Operand`]).
 ///
-/// One that was replaced is out of its block; to ask it for anything is a mistake, and panics.
+/// An instruction that was replaced is out of its block. Using it is a mistake, and panics.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Instruction<'m>(pub(super) InstructionValue<'m>);
 
@@ -26,14 +26,14 @@ pub struct Instruction<'m>(pub(super) InstructionValue<'m>);
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Call<'m>(Instruction<'m>);
 
-/// How a call relates to the caller's frame.
+/// The relation of a call to the caller's frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TailCall {
     /// No marker, or `notail`.
     None,
     /// `tail`: may become a tail call.
     May,
-    /// `musttail`: the language guarantees it. Or the pass keeps it one ([`Module::keep_tail_call`]).
+    /// `musttail`: the language guarantees a tail call, or the pass keeps one ([`Module::keep_tail_call`]).
     Must,
 }
 
@@ -115,13 +115,13 @@ impl<'m> Instruction<'m> {
         Function(self.block().0.get_parent().expect("blocks are in functions"))
     }
 
-    /// Number of uses.
+    /// The number of uses.
     pub fn use_count(self) -> usize {
         // SAFETY: live value.
         unsafe { pcce_shim_use_count(self.value()) }
     }
 
-    /// Where control may go from it, if it is a terminator.
+    /// The successor blocks, if it is a terminator.
     pub fn successors(self) -> Vec<Block<'m>> {
         if !self.0.is_terminator() {
             return Vec::new();
@@ -140,14 +140,14 @@ impl<'m> Instruction<'m> {
         matches!(self.opcode(), Opcode::Call | Opcode::Invoke | Opcode::CallBr).then_some(Call(self))
     }
 
-    /// How it relates to the caller's frame, if it is a call.
+    /// The relation to the caller's frame, if it is a call.
     pub fn tail_call(self) -> TailCall {
         self.as_call().map_or(TailCall::None, Call::tail_call)
     }
 
-    /// In front of it, a tail call: writes `mark` at `offset` in the frame to which the word `top` leads, or to the
-    /// byte `thread` if there is none. With the address of an id, only where that is 0 and the link does not have
-    /// `tag`; then the block is split.
+    /// In front of this tail call, writes `mark` at `offset` in the frame that the word `top` points to, or
+    /// to the byte `thread` if there is no frame. Given the address of an id, it does so only if that is 0
+    /// and the link does not have `tag`; this splits the block.
     pub fn mark_left(
         self,
         id: Option<Address<'m>>,
@@ -184,7 +184,7 @@ impl<'m> Call<'m> {
         unsafe { CallSiteValue::new(self.raw()) }
     }
 
-    /// What is called.
+    /// The called operand.
     pub fn called(self) -> Operand<'m> {
         // SAFETY: live call.
         unsafe { Operand::new(LLVMGetCalledValue(self.raw())) }
@@ -262,7 +262,7 @@ impl<'m> Call<'m> {
         unsafe { pcce_shim_can_go_through_thunk(self.raw()) }
     }
 
-    /// Lets the call, which is no invoke, be made only where `pointer` is not null; otherwise the result is
+    /// Makes the call, which is no invoke, only if `pointer` is not null. Otherwise the result is
     /// `otherwise`. Returns the result. Blocks are split.
     pub fn unless_null(self, pointer: Address<'m>, otherwise: Word<'m>) -> Operand<'m> {
         assert!(self.opcode() == InstructionOpcode::Call, "a call that returns here only");
@@ -295,21 +295,21 @@ impl<'m> Call<'m> {
         self.site().remove_enum_attribute(AttributeLoc::Function, kind);
     }
 
-    /// Where an invoke goes on when the call returns.
+    /// The block to which an invoke returns.
     pub fn normal_destination(self) -> Option<Block<'m>> {
         let invoke = self.opcode() == InstructionOpcode::Invoke;
         // SAFETY: live invoke.
         invoke.then(|| unsafe { BasicBlock::new(LLVMGetNormalDest(self.raw())) }).flatten().map(Block)
     }
 
-    /// Where an invoke goes on when an exception leaves the call.
+    /// The landing pad of an invoke.
     pub fn unwind_destination(self) -> Option<Block<'m>> {
         let invoke = self.opcode() == InstructionOpcode::Invoke;
         // SAFETY: live invoke.
         invoke.then(|| unsafe { BasicBlock::new(LLVMGetUnwindDest(self.raw())) }).flatten().map(Block)
     }
 
-    /// Lets the call enter its function at a place that has a name ([`Function::place_behind`]).
+    /// Makes the call enter its function at a named place ([`Function::place_behind`]).
     pub fn enter_at(self, place: Alias<'m>) {
         // SAFETY: a live call, and a live alias.
         unsafe { pcce_shim_trace_call_to(self.raw(), place.raw()) }
@@ -317,8 +317,8 @@ impl<'m> Call<'m> {
 }
 
 impl<'m> Module<'m> {
-    /// Makes a sibling call one that must be a tail call for the pass ([`TailCall::Must`]), with a return of its own
-    /// behind it.
+    /// Turns a sibling call into one that must stay a tail call for the pass ([`TailCall::Must`]), with a
+    /// return of its own behind it.
     pub fn keep_tail_call(self, call: Call<'m>) {
         assert!(call.is_sibling_call(), "only calls that code generation makes jumps of");
         // SAFETY: live sibling call. A branch that came to a return of others is unlinked, and where it led is noted.
@@ -366,8 +366,8 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// Replaces the call, which can go through a thunk, by one of a new local function, whose first instruction calls
-    /// what this one did. Returns the new call.
+    /// Replaces the call by one of a new local function, whose first instruction makes the original call. The
+    /// call can go through a thunk. Returns the new call.
     pub fn make_push_thunk(self, call: Call<'m>, name: &str) -> Call<'m> {
         assert!(call.can_go_through_thunk(), "its arguments can be handed on");
         // SAFETY: a live call, which nothing uses afterwards; `name` is copied. The result is a call.
@@ -390,7 +390,7 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// Lets everything use the value `new`, of the same type, instead of the call's result, and takes the call away,
+    /// Replaces all uses of the call's result by the value `new`, of the same type, and removes the call,
     /// which is no terminator.
     pub fn replace(self, call: Call<'m>, new: Operand<'m>) {
         assert!(!call.0.0.is_terminator(), "a block ends with a terminator");

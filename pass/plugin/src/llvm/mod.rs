@@ -1,11 +1,12 @@
-//! The fence around LLVM: typed handles with safe methods over inkwell, the C API for what inkwell lacks, and the shim
-//! for what both lack.
+//! The safe interface to LLVM: typed handles with safe methods over inkwell, the C API for what inkwell
+//! lacks, and the shim for what both lack.
 //!
-//! Everything `unsafe` of the crate is here and in the entry points of `lib.rs`. Why the safe methods are sound: all
-//! handles borrow from a [`Run`], which is made of a module that LLVM keeps alive and lends to this thread alone; what
-//! they lead to is not deleted while there are any ([`Run`]); and each is of the kind that its type says. inkwell's own
-//! handles stay within this folder, since they can delete what they lead to. inkwell panics about types that it does
-//! not know, so values of the program are an [`Operand`], of which only the kind is asked.
+//! All `unsafe` code of the crate is here and in the entry points of `lib.rs`. The safe methods are sound for
+//! three reasons. All handles borrow from a [`Run`], which is made of a module that LLVM keeps alive and
+//! lends to this thread alone. Nothing that they lead to is deleted while they exist ([`Run`]). And each is
+//! of the kind that its type says. inkwell's own handles stay within this folder, since they can delete what
+//! they lead to. inkwell panics about types that it does not know, so values of the program are an
+//! [`Operand`], of which only the kind is asked.
 
 mod builder;
 mod code;

@@ -1,4 +1,4 @@
-//! A module: what is in it, and what is added to it.
+//! A module: its parts, and additions to it.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, c_void};
@@ -29,7 +29,7 @@ impl<'m> Module<'m> {
         self.0.raw()
     }
 
-    /// inkwell's module. It is LLVM's to dispose of, so it is never dropped.
+    /// inkwell's module. LLVM disposes of it, so it is never dropped.
     pub(super) fn llvm(self) -> ManuallyDrop<LlvmModule<'m>> {
         // SAFETY: live module.
         ManuallyDrop::new(unsafe { LlvmModule::new(self.raw()) })
@@ -93,7 +93,7 @@ impl<'m> Module<'m> {
         names
     }
 
-    /// Reports an error as the compiler's own, which makes the compilation fail.
+    /// Reports an error as the compiler's own, so that the compilation fails.
     pub fn emit_error(self, message: &str) {
         // SAFETY: live module; the message is copied.
         unsafe { pcce_shim_emit_error(self.raw(), message.as_ptr(), message.len()) }
@@ -261,7 +261,7 @@ impl<'m> Module<'m> {
         names
     }
 
-    /// Takes out debug information.
+    /// Removes debug information.
     pub fn drop_debug(self) {
         // SAFETY: live module; debug records are no handles.
         unsafe { pcce_shim_drop_debug(self.raw()) }
@@ -296,7 +296,7 @@ impl<'m> Module<'m> {
         Callee { ty, address: function.as_global_value().as_pointer_value() }
     }
 
-    /// Lets the module use the function `replacement` of another object wherever it uses `name` of another object.
+    /// Makes the module use the function `replacement` of another object instead of `name` of another object.
     pub fn replace_declaration(self, name: &str, replacement: &str) {
         let Some(old) = self.llvm().get_function(name).map(Function).filter(|f| !f.has_body()) else {
             return;
@@ -332,24 +332,24 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// Keeps a variable that only assembly refers to, as far as the compiler goes.
+    /// Keeps a variable that only assembly refers to from being removed by the compiler.
     pub fn keep(self, variable: Variable<'m>) {
         self.keep_all(&[variable.0.as_value_ref()], false);
     }
 
-    /// The same for aliases.
+    /// Keeps aliases in the same way.
     pub fn keep_aliases(self, aliases: &[Alias<'m>]) {
         let aliases: Vec<LLVMValueRef> = aliases.iter().map(|alias| alias.raw()).collect();
         self.keep_all(&aliases, false);
     }
 
-    /// The same for functions.
+    /// Keeps functions in the same way.
     pub fn keep_functions(self, functions: &[Function<'m>]) {
         let functions: Vec<LLVMValueRef> = functions.iter().map(|function| function.raw()).collect();
         self.keep_all(&functions, false);
     }
 
-    /// Keeps a variable that nothing refers to, against the linker too.
+    /// Keeps a variable that nothing refers to from being removed by the compiler and the linker.
     pub fn retain(self, variable: Variable<'m>) {
         self.keep_all(&[variable.0.as_value_ref()], true);
     }
@@ -359,8 +359,8 @@ impl<'m> Module<'m> {
         unsafe { pcce_shim_keep(self.raw(), globals.as_ptr(), globals.len(), against_linker) }
     }
 
-    /// Lets the program call `start` of another object with the argument before its own constructors, and `end` behind
-    /// its destructors.
+    /// Makes the program call `start` of another object with the argument before its own constructors, and
+    /// `end` behind its destructors.
     pub fn call_at_start_and_end(self, start: &str, end: &str, argument: Address<'m>) {
         for (name, at_end) in [(start, false), (end, true)] {
             // SAFETY: live module and constant; the name is copied.
@@ -371,10 +371,11 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// In place of each call of the function `name(code, bits, function, node, left)`, of 7 bits at most: appends the
-    /// bits to the word `pending`, which stays below 2⁶³; `flush` is called in time. The section `places` gets a row
-    /// for the place behind that call: its address, that of the function, which is named `functions` and a number, the
-    /// node and how many bits are left. Blocks are split.
+    /// Replaces each call of the function `name(code, bits, function, node, left)`, of 7 bits at most, by
+    /// code that appends the bits to the word `pending`, which stays below 2⁶³. `flush` is called in time.
+    /// The section `places` gets a row for the place behind that call: its address, that of the function,
+    /// which is named by `functions` and a number, the node, and the number of bits that are left. Blocks are
+    /// split.
     pub fn append_bits(
         self,
         name: &str,
@@ -391,8 +392,9 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// In place of each call of the function `name(number)`: writes the number, of 4 bytes, where the word `next`
-    /// points to, which then points behind it; `room` is called where it points to what `end` does. Blocks are split.
+    /// Replaces each call of the function `name(number)` by code that writes the number, of 4 bytes, where
+    /// the word `next` points, and advances `next`. `room` is called if `next` has reached `end`. Blocks are
+    /// split.
     pub fn write_numbers(self, name: &str, next: Address<'m>, end: Address<'m>, room: &str) {
         let [next, end] = [next, end].map(|address| address.0.as_value_ref());
         let (room, room_len) = (room.as_ptr(), room.len());
@@ -412,7 +414,7 @@ impl<'m> Variable<'m> {
         Address(self.0.as_pointer_value())
     }
 
-    /// Puts it into the section of this name, behind what is there of other modules.
+    /// Puts it into the section of this name, behind parts of other modules.
     pub fn set_section(self, name: &str, align: u32) {
         self.0.set_section(Some(name));
         self.0.set_alignment(align);

@@ -1,4 +1,4 @@
-//! A run of the pass over a module: what LLVM lends, and when what was replaced is deleted.
+//! A run of the pass over a module: the objects that LLVM lends, and the deletion of what was replaced.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -59,16 +59,17 @@ impl Run {
         }
     }
 
-    /// Inserts calls that code generation would insert: of functions' hooks (`mcount`, `__cyg_profile_func_enter`)
-    /// after inlining, and of functions that take the place of traps. Returns whether there are any.
+    /// Inserts calls that code generation would insert: calls of functions' hooks (`mcount`,
+    /// `__cyg_profile_func_enter`) after inlining, and of functions that replace traps. Returns whether there
+    /// are any.
     pub fn insert_late_calls(&mut self) -> bool {
         self.settle();
         // SAFETY: live module and analyses; no handle is left to what is deleted.
         unsafe { pcce_shim_insert_late_calls(self.analyses, self.raw()) }
     }
 
-    /// Gives each of these functions that code of other modules can call a landing pad for the exceptions that leave
-    /// it: all its calls that may throw become invokes.
+    /// Gives each of these functions that code of other modules can call a landing pad for exceptions that
+    /// leave it: all its calls that may throw become invokes.
     pub fn catch_escapes(&mut self, choose: impl for<'m> FnOnce(Module<'m>) -> Vec<Function<'m>>) {
         let functions: Vec<LLVMValueRef> = choose(self.module()).iter().map(|f| f.raw()).collect();
         self.settle();
@@ -79,16 +80,16 @@ impl Run {
         }
     }
 
-    /// Checks whether LLVM's verifier has nothing against the module.
+    /// Checks the module with LLVM's verifier.
     ///
     /// # Errors
-    /// What it says.
+    /// The verifier's message.
     pub fn verify(&mut self) -> Result<(), Error> {
         self.settle();
         self.module().llvm().verify().map_err(|said| Error::Broken { said: said.to_string() })
     }
 
-    /// Takes an instruction out of its block that nothing uses any more.
+    /// Takes an unused instruction out of its block.
     pub(super) fn unlink(&self, instruction: Instruction<'_>) {
         // SAFETY: a live instruction in a block, which becomes one without; it is deleted when no handle to it is left.
         unsafe { pcce_shim_unlink(instruction.raw()) }

@@ -1,4 +1,4 @@
-//! What the C++ shim (`shim/`) offers.
+//! The functions of the C++ shim (`shim/`).
 
 use std::ffi::{c_char, c_void};
 

@@ -1,4 +1,5 @@
-//! Values: operands of the program's code, of which only the kind is known, and the words and addresses of ours.
+//! Values: operands of the program's code, of which only the kind is known, and words and addresses of the
+//! pass's own.
 
 use std::ffi::{CString, c_char, c_void};
 use std::hash::{Hash, Hasher};
@@ -55,7 +56,7 @@ impl<'m> From<Address<'m>> for Constant<'m> {
 pub struct Signature<'m>(pub(super) FunctionType<'m>);
 
 impl Signature<'_> {
-    /// As LLVM writes it.
+    /// The type, as LLVM prints it.
     pub fn text(self) -> String {
         self.0.print_to_string().to_string()
     }
@@ -72,8 +73,8 @@ impl Hash for Signature<'_> {
     }
 }
 
-/// What an instruction works with. It may be of any type, also of those that inkwell panics about: tokens, MMX, AMX,
-/// target extension types, labels, metadata.
+/// An operand of an instruction. It may be of any type, including those that inkwell panics about: tokens,
+/// MMX, AMX, target extension types, labels, metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Operand<'m> {
     raw: LLVMValueRef,
@@ -137,7 +138,7 @@ impl<'m> Operand<'m> {
         }
     }
 
-    /// Number of uses.
+    /// The number of uses.
     pub fn use_count(self) -> usize {
         // SAFETY: live value.
         unsafe { pcce_shim_use_count(self.raw) }
@@ -183,7 +184,7 @@ impl<'m> Alias<'m> {
         unsafe { name(self.raw()) }
     }
 
-    /// It, as an operand.
+    /// The alias as an operand.
     pub fn operand(self) -> Operand<'m> {
         self.0
     }
@@ -193,7 +194,7 @@ impl<'m> Alias<'m> {
         Address(unsafe { PointerValue::new(self.raw()) })
     }
 
-    /// What it stands for, which may be another alias.
+    /// Its target, which may be another alias.
     pub fn aliasee(self) -> Operand<'m> {
         // SAFETY: live alias.
         unsafe { Operand::new(LLVMAliasGetAliasee(self.raw())) }
@@ -204,14 +205,14 @@ impl<'m> Alias<'m> {
         self.0.aliased()
     }
 
-    /// What linkage and visibility say about it.
+    /// Facts about its linkage and visibility.
     pub fn linkage(self) -> LinkageFacts {
         // SAFETY: live global value.
         unsafe { LinkageFacts::of(self.raw()) }
     }
 }
 
-/// What linkage and visibility say about a global value.
+/// Facts about the linkage and visibility of a global value.
 #[derive(Clone, Copy)]
 pub struct LinkageFacts {
     /// Internal or private.
@@ -222,7 +223,7 @@ pub struct LinkageFacts {
     pub comdat: bool,
     /// There is no definition in this module, or only one for the optimiser (`available_externally`).
     pub declaration: bool,
-    /// Code of this module refers to it by a local name beside its own, which leads to this definition always.
+    /// Code of this module refers to it by a second, local name, which always leads to this definition.
     pub by_local_name: bool,
 }
 
