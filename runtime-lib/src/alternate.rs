@@ -30,7 +30,7 @@ const PAGE: usize = 4096;
 const TOUCHED: usize = 3;
 
 fn stack_size() -> usize {
-    // What the kernel writes comes to it.
+    // The kernel's own frame needs further room.
     (STACK + auxiliary(SIGNAL_FRAME)).next_multiple_of(PAGE)
 }
 
@@ -44,8 +44,9 @@ pub unsafe fn use_stack(stack: *mut c_void) -> bool {
     }
     // SAFETY: by the contract.
     unsafe {
-        // Where the handler begins, there is memory already: between the kernel's taking it off and its being there
-        // again (`SIGABRT`), another thread would end the process.
+        // Touches the memory where the handler begins. The kernel takes the handler of `SIGABRT` off when it calls it,
+        // and until the handler is there again, another thread would end the process: no page fault should lengthen
+        // that time.
         let end = stack.cast::<u8>().add(PAGE + stack_size());
         for page in 1..=TOUCHED {
             end.sub(page * PAGE).write_volatile(0);

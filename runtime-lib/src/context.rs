@@ -62,8 +62,8 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
     }
 }
 
-/// The number of what cannot be followed. It belongs to all threads: its number is not kept in it. `start_missing`: the
-/// frame that would tell where the sub-path further in starts is not followed either.
+/// The number of a chain that cannot be followed. The frame that stands for it belongs to all threads, so it does not
+/// keep the number. `start_missing`: the frame that has the start of the sub-path further in is not followed either.
 fn unknown_number(start_missing: bool) -> Option<u64> {
     CHAINS.insert(&[0, UNKNOWN_SITE as u64, start_missing.into()], ())
 }
@@ -238,7 +238,7 @@ pub extern "C" fn __pcce_context_below(site: *const u8, cfa: usize) -> u64 {
     any_context(site, NO_RANGE, cfa)
 }
 
-/// The same, whatever the state is.
+/// The same for any state.
 #[inline(never)]
 fn any_context(site: *const u8, base: u64, cfa: usize) -> u64 {
     let (id, found) = current();
@@ -311,8 +311,8 @@ unsafe fn marked(name: u64, frame: *const Frame) -> u64 {
     if unsafe { (*frame).left() } { name | LEFT } else { name }
 }
 
-/// Where the thread is, as far as numbers tell contexts apart, when code that is not instrumented asks: ⟨number of the
-/// chain, name of the site of the call that is published, id⟩. None if there is no memory.
+/// The context of a caller that is not instrumented, as far as numbers distinguish contexts: ⟨number of the chain, name
+/// of the site of the call that is published, id⟩. None if there is no memory.
 #[inline]
 pub fn outside() -> Option<[u64; 3]> {
     let block = tls();
@@ -353,8 +353,8 @@ fn numbered(id: u64, found: Link) -> Option<(u64, u64)> {
     Some((chain, relative(id, found, top).unwrap_or(0)))
 }
 
-/// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is
-/// code that is not instrumented: it is told apart by its return addresses.
+/// The public entry. The pass replaces calls of it in instrumented code, so the caller is not instrumented: its return
+/// addresses distinguish it.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_context() -> u64 {
     let Some((state, point)) = token::outside() else { return 0 };

@@ -32,7 +32,7 @@ fn modules() -> impl Iterator<Item = *mut Counts> {
     })
 }
 
-/// A module was loaded.
+/// Adds the counters of a module that was loaded.
 ///
 /// # Safety
 /// Called by the module's constructor only.

@@ -9,7 +9,7 @@
 //! same information: the kernel delivers it when the handler returns, at the same instruction. So core dump, exit
 //! status and the program's own handlers see what they would have seen.
 //!
-//! Other threads tell their contexts themselves: the reporting thread sends them one of the signals with a note, one
+//! Other threads write their contexts themselves: the reporting thread sends them one of the signals with a note, one
 //! after another, and waits a bounded time for each. A thread that has answered stays in the handler until the process
 //! ends.
 
@@ -50,7 +50,7 @@ const PARKED_WAIT: u64 = 15_000_000_000;
 
 /// An alternate stack smaller than this is replaced.
 const SMALL_STACK: usize = 1 << 15;
-/// What the kernel has written for the handler is not further away than this.
+/// The kernel's frame of the handler is not further away than this.
 const NEAR: usize = 1 << 18;
 
 /// A set with these signals, as the kernel has it.
@@ -63,7 +63,7 @@ fn is_ours(action: &Action) -> bool {
     action.handler == handler as *const () as usize
 }
 
-/// What the kernel gave to the handler.
+/// The arguments of the handler.
 #[derive(Clone, Copy)]
 struct Crash {
     signal: c_int,
@@ -83,12 +83,12 @@ impl Crash {
 /// Writes a report to `fd` when the program crashes. See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_install_crash_handler(fd: c_int) -> c_int {
-    // SAFETY: the program does not install twice at once.
+    // SAFETY: the program does not call this from several threads at once.
     unsafe { memory::settle(|settings| settings.set_descriptor(fd)) };
     if install().is_ok() { 0 } else { -1 }
 }
 
-/// What the kernel refuses where a handler cannot be installed.
+/// The message where a handler cannot be installed.
 const NO_HANDLER: &[u8] = b"pcce: crashes are not reported: the system refuses a handler for signals\n";
 const NO_STACK: &[u8] =
     b"pcce: a stack that is full is not reported: the system refuses another one for its handler\n";
@@ -96,7 +96,7 @@ const NO_STACK: &[u8] =
 fn install() -> Result<(), ()> {
     // SAFETY: this thread's own stack; a plain action of ours.
     unsafe {
-        // Whatever the handler reads of others is read now, and what it calls of libc is looked up.
+        // Reads now what the handler needs of other modules, and looks up the functions of libc that it calls.
         remember_auxiliary();
         let _ = Image::program();
         let stack = sys::alternate_stack();
@@ -139,7 +139,7 @@ fn install() -> Result<(), ()> {
 /// Installs the handler if the environment or the program asks for reports.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environment: Environment) {
-    // What `--pcce-crash-report` puts into the program.
+    // The name that `--pcce-crash-report` puts into the program.
     let mut asked: *const c_char = weak_address!("__pcce_crash_report").cast();
     // SAFETY: the environment is the constructor's, and its texts end with a zero. There is no other thread yet.
     unsafe {
@@ -162,7 +162,7 @@ pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environm
     }
 }
 
-/// Nanoseconds since some time.
+/// The monotonic time in nanoseconds.
 fn now() -> u64 {
     sys::time(libc::CLOCK_MONOTONIC)
 }
@@ -204,7 +204,7 @@ fn keep_abort() -> bool {
     restored || !abort.is_function() || abort.set(libc::SIGABRT)
 }
 
-/// What the kernel calls.
+/// The signal handler.
 unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let context: *mut libc::ucontext_t = context.cast();
     // SAFETY: what the kernel gave.
@@ -306,7 +306,7 @@ unsafe fn send_again(crash: &Crash) -> bool {
 /// Called by the handler, in the reporting thread.
 #[cold]
 unsafe fn crashed_again(again: &Crash) {
-    // Not a third time, of this.
+    // One message only, however often this happens.
     if !state().again.swap(true, Ordering::Relaxed) {
         let mut out = Out::open();
         out.text(b"\nincomplete: the report ends here, since it crashed itself: ");
@@ -432,5 +432,5 @@ unsafe fn report(crash: &Crash, own: c_int) {
     out.flush();
 }
 
-/// `si_code` of faults for which the processor tells no address.
+/// `si_code` of faults for which the processor gives no address.
 const SI_KERNEL: c_int = 0x80;

@@ -13,7 +13,7 @@ use crate::text::print_to;
 
 /// Names the file; nothing is counted without it.
 pub const VARIABLE: &CStr = c"PCCE_VERIFY_DEPTHS";
-/// The depths that are told apart.
+/// The number of depths that are counted separately.
 const DEPTHS: usize = 4096;
 
 /// The file, remembered at the first function entry.
@@ -21,7 +21,6 @@ pub static FILE: FileName = FileName::new();
 static PLAIN: [AtomicU64; DEPTHS] = [const { AtomicU64::new(0) }; DEPTHS];
 static FRAMES: [AtomicU64; DEPTHS] = [const { AtomicU64::new(0) }; DEPTHS];
 
-/// Counts a function entry.
 pub fn count(plain: u64, frames: u64) {
     if FILE.is_named() {
         for (counters, depth) in [(&PLAIN, plain), (&FRAMES, frames)] {

@@ -5,8 +5,8 @@
 //! stack, too ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions
 //! announce switches.
 //!
-//! Where an exception or a jump arrives, the chain is still that of calls which are over, below the stack pointer: it
-//! ends in [`GONE_LINK`] there. Nothing is damaged, and nothing is known.
+//! Behind an exception or a jump, the chain is still that of calls which are over, below the stack pointer: it ends in
+//! [`GONE_LINK`] there. Nothing is damaged, and nothing is known.
 use core::ptr::{dangling, null_mut};
 
 use crate::abi::chains::{self, GONE_ID};
@@ -44,10 +44,10 @@ const _: () = assert!(align_of::<u8>() as u64 == chains::UNKNOWN);
 static UNKNOWN: Shared =
     Shared([Frame::new(Link::NULL, 0, UNKNOWN_SITE), Frame::new(Link::NULL, GONE_ID, UNKNOWN_SITE)]);
 
-/// To the first of [`UNKNOWN`].
+/// A link to the first of [`UNKNOWN`].
 pub const UNKNOWN_LINK: Link = Link::new((&raw const UNKNOWN.0[0]).cast_mut());
 
-/// To the second one.
+/// A link to the second of [`UNKNOWN`].
 pub const GONE_LINK: Link = Link::new((&raw const UNKNOWN.0[1]).cast_mut());
 
 /// Returns whether `top` is one of [`UNKNOWN`].
@@ -132,7 +132,7 @@ fn elsewhere(sp: usize, top: Link) -> Link {
         if (*block).stack_high == 0 && sys::gettid() != sys::getpid() {
             // Code without the pass started the thread: nothing is known of its stack.
             (*block).stack_high = ANYWHERE;
-            // A thread that has crashed may have lost the memory that this writes, and has no end to tell of.
+            // A thread that has crashed may have lost the memory that this writes, and does not end by itself.
             if !crash::reports() {
                 key::watch();
             }
@@ -159,7 +159,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Those of this thread's chain.
+    /// The links of this thread's chain.
     #[inline(always)]
     pub fn new() -> Self {
         // SAFETY: this thread's block.
@@ -205,11 +205,11 @@ impl Links {
 
 /// The bounds of the main thread's stack.
 fn main_stack() -> (usize, usize) {
-    /// Where there is no limit, other mappings are further away than this.
+    /// Without a limit, other mappings are further away than this.
     const MOST: u64 = 1 << 40;
     let mut limit = libc::rlimit { rlim_cur: MOST, rlim_max: MOST };
     let arguments = [0, libc::RLIMIT_STACK as usize, 0, &raw mut limit as usize, 0, 0];
-    // SAFETY: writes a limit, unless the kernel refuses to tell.
+    // SAFETY: writes a limit, unless the kernel refuses.
     unsafe { sys::call(libc::SYS_prlimit64, arguments) };
     // The kernel's random bytes are on the stack, above all that the process has put there.
     let end = auxiliary(libc::AT_RANDOM);
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(outer(links, frame(0), frame(1)), frame(1));
         assert_eq!(outer(links, frame(0), frame(3)), frame(3));
         assert_eq!(outer(links, frame(3), null_mut()), null_mut());
-        // Of a signal handler on a stack of its own.
+        // A link of a signal handler on a stack of its own.
         assert_eq!(outer(links, foreign[0], foreign[1]), foreign[1]);
         assert_eq!(outer(links, foreign[1], frame(2)), frame(2));
         for wrong in [frame(2), frame(1), frame(0), frame(4), foreign[0], foreign[1]] {

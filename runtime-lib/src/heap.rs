@@ -9,8 +9,8 @@
 //! fits their address are not ours, and left to glibc.
 //!
 //! The context is that of the innermost activation of instrumented code, which is known exactly: its call either
-//! pushed, and the frame names the site, or the pass published the site ([`Tls::call`](crate::abi::Tls::call)). Where
-//! neither is so, though the id says that there is such an activation, nothing is said.
+//! pushed, and the frame names the site, or the pass published the site ([`Tls::call`](crate::abi::Tls::call)). If
+//! neither is the case, though the id says that there is such an activation, the context is unknown.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
@@ -38,16 +38,12 @@ unsafe extern "C" {
     static __libc_single_threaded: c_char;
 }
 
-/// # Safety
-/// As `malloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_malloc(size: usize) -> *mut u8 {
     // SAFETY: a plain call, with room for the header.
     unsafe { allocated(__libc_malloc(size.saturating_add(HEADER)), size, HEADER) }
 }
 
-/// # Safety
-/// As `calloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_calloc(count: usize, size: usize) -> *mut u8 {
     let size = count.saturating_mul(size);
@@ -55,8 +51,6 @@ pub unsafe extern "C" fn __pcce_calloc(count: usize, size: usize) -> *mut u8 {
     unsafe { allocated(__libc_calloc(1, size.saturating_add(HEADER)), size, HEADER) }
 }
 
-/// # Safety
-/// As `free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_free(at: *mut u8) {
     if at.is_null() {
@@ -72,8 +66,6 @@ pub unsafe extern "C" fn __pcce_free(at: *mut u8) {
     }
 }
 
-/// # Safety
-/// As `realloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_realloc(at: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: by the caller, null or a block.
@@ -111,8 +103,6 @@ pub unsafe extern "C" fn __pcce_realloc(at: *mut u8, size: usize) -> *mut u8 {
     }
 }
 
-/// # Safety
-/// As `reallocarray`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_reallocarray(at: *mut u8, count: usize, size: usize) -> *mut u8 {
     let Some(size) = count.checked_mul(size) else {
@@ -123,8 +113,6 @@ pub unsafe extern "C" fn __pcce_reallocarray(at: *mut u8, count: usize, size: us
     unsafe { __pcce_realloc(at, size) }
 }
 
-/// # Safety
-/// As `memalign`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_memalign(alignment: usize, size: usize) -> *mut u8 {
     // As glibc does with one that is no power of two.
@@ -137,16 +125,12 @@ pub unsafe extern "C" fn __pcce_memalign(alignment: usize, size: usize) -> *mut 
     unsafe { allocated(__libc_memalign(offset, size.saturating_add(offset)), size, offset) }
 }
 
-/// # Safety
-/// As `aligned_alloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_aligned_alloc(alignment: usize, size: usize) -> *mut u8 {
     // SAFETY: passed on.
     unsafe { __pcce_memalign(alignment, size) }
 }
 
-/// # Safety
-/// As `posix_memalign`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_posix_memalign(to: *mut *mut u8, alignment: usize, size: usize) -> c_int {
     if !alignment.is_power_of_two() || alignment < size_of::<usize>() {
@@ -165,16 +149,12 @@ pub unsafe extern "C" fn __pcce_posix_memalign(to: *mut *mut u8, alignment: usiz
     0
 }
 
-/// # Safety
-/// As `valloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_valloc(size: usize) -> *mut u8 {
     // SAFETY: passed on.
     unsafe { __pcce_memalign(PAGE_SIZE, size) }
 }
 
-/// # Safety
-/// As `pvalloc`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_pvalloc(size: usize) -> *mut u8 {
     // SAFETY: passed on.
@@ -182,9 +162,6 @@ pub unsafe extern "C" fn __pcce_pvalloc(size: usize) -> *mut u8 {
 }
 
 /// The size that was asked for: the program may use no more.
-///
-/// # Safety
-/// As `malloc_usable_size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_malloc_usable_size(at: *mut u8) -> usize {
     if at.is_null() {
@@ -206,7 +183,7 @@ pub unsafe extern "C" fn __pcce_malloc_usable_size(at: *mut u8) -> usize {
 
 // Blocks, and the headers in front of them.
 
-/// What stands in front of a block.
+/// The header in front of a block.
 #[repr(C)]
 struct Header {
     /// The record, and in the upper bits how far the block is from what glibc gave, as a power of two.
@@ -217,10 +194,10 @@ struct Header {
 
 const HEADER: usize = size_of::<Header>();
 const LOW: u64 = (1 << 48) - 1;
-/// Larger blocks than glibc gives.
+/// A size that glibc does not allocate.
 const TOO_LARGE: usize = usize::MAX / 2;
 
-/// A block of ours.
+/// A block with a header.
 #[derive(Clone, Copy)]
 struct Block {
     record: &'static Record,
@@ -291,7 +268,7 @@ unsafe fn allocated(base: *mut u8, size: usize, offset: usize) -> *mut u8 {
     unsafe { Header::write(base, Block { record, size, offset }) }
 }
 
-// What was allocated, by context.
+// Records: allocations by context.
 
 static TOKENS: Arena = Arena::new();
 /// The contexts, by [`context::outside`].
@@ -308,7 +285,7 @@ static PEAKS: AtomicU64 = AtomicU64::new(0);
 /// A token that is longer is cut: its outermost frames are left out.
 const MAX_TOKEN: usize = 16 << 10;
 
-/// What was allocated in one context.
+/// The allocations of one context.
 struct Record {
     token: AtomicPtr<u8>,
     allocations: AtomicU64,
@@ -319,10 +296,9 @@ struct Record {
     own_peak: AtomicU64,
     /// [`PEAKS`] when `peak_blocks` and `peak_bytes` were written.
     peak: AtomicU64,
-    /// What was allocated in this context at the peak with the number `peak`. If that is not the last one,
-    /// nothing has changed since the last one.
+    /// Blocks and bytes of this context that were allocated at the peak with the number `peak`. If that is not the last
+    /// peak, the context has not changed since the last one.
     peak_blocks: AtomicU64,
-    /// See `peak_blocks`.
     peak_bytes: AtomicU64,
 }
 
@@ -474,10 +450,10 @@ fn name_record(record: &Record) {
 
 // The profile's file: when it is written, and what.
 
-/// Names the file; a name that is used without it.
+/// The variable that names the file, and the name without it.
 const VARIABLE: &CStr = c"PCCE_HEAP_PROFILE";
 const DEFAULT_FILE: &CStr = c"pcce-heap.%p";
-/// Names a signal on which a profile is written, by its number.
+/// The variable with the number of a signal on which a profile is written.
 const SIGNAL_VARIABLE: &CStr = c"PCCE_HEAP_SIGNAL";
 
 static FILE: FileName = FileName::new();
@@ -529,7 +505,7 @@ pub unsafe extern "C" fn __pcce_heap_start() {
 
 /// The wrappers refuse to link such a program; others may not know.
 fn refuse_sanitizers() {
-    // What each sanitizer with an allocator of its own exports. Looking it up by name would allocate.
+    // Each sanitizer with an allocator of its own exports one of these. A lookup by name would allocate.
     let sanitizer = weak_address!("__sanitizer_get_allocated_size");
     let scudo = weak_address!("__scudo_print_stats");
     if !sanitizer.is_null() || !scudo.is_null() {
@@ -545,8 +521,8 @@ extern "C" fn at_exit(_: *mut c_void) {
     when::at_end(Kind::Heap);
 }
 
-/// Destructor of the program. Those of the libraries follow, and may free: what is registered while `exit` runs, runs
-/// behind them.
+/// Destructor of the program. The destructors of the libraries follow, and may free. Handlers that are registered while
+/// `exit` runs, run behind them.
 ///
 /// # Safety
 /// Called once, by `exit`.
@@ -557,9 +533,6 @@ pub unsafe extern "C" fn __pcce_heap_end() {
 }
 
 /// `_exit`. A forked child ends so where it could not start another program: it writes nothing.
-///
-/// # Safety
-/// As `_exit`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_exit_now(status: c_int) -> ! {
     if FILE.is_wanted(false) {
@@ -574,9 +547,6 @@ pub unsafe extern "C" fn __pcce_exit_now(status: c_int) -> ! {
 }
 
 /// `_Exit`, the same in C.
-///
-/// # Safety
-/// As `_Exit`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_exit_at_once(status: c_int) -> ! {
     // SAFETY: passed on.

@@ -4,13 +4,13 @@
 //! are linked in, which is one compare-and-swap of a slot of a hash table with open addressing. So readers and writers
 //! of all threads, signal handlers and forked children included, need no lock.
 //!
-//! A table that is filling up gets a successor of twice the size. Who needs that goes through all slots of the old one
-//! first: what is there he links into the new one as well, and what is empty he closes for ever. Several threads may do
-//! so at once, and a signal handler does not wait for the one that it has interrupted. So nothing is added to a table
-//! as long as anything can be added to the one before, and no key gets two numbers.
+//! A table that is filling up gets a successor of double size. A thread that needs the successor goes through all slots
+//! of the old table first: it links their nodes into the new table as well, and closes empty slots for ever. Several
+//! threads may do so at once, and a signal handler does not wait for the one that it has interrupted. So nothing is
+//! added to a table as long as anything can be added to the one before, and no key gets two numbers.
 //!
-//! Memory comes from `mmap` and is never given back: a number stays valid as long as the process, and a table for who
-//! is still reading it.
+//! Memory comes from `mmap` and is never given back: a number stays valid as long as the process, and a table as long
+//! as it may still be read.
 
 mod index;
 #[cfg(test)]
@@ -25,7 +25,7 @@ use crate::sys;
 /// A key: what it means is the caller's business.
 pub type Key = [u64; 3];
 
-/// What belongs to a key. Begins with it.
+/// The entry of a key, which is at its beginning.
 #[repr(C)]
 struct Node<V> {
     key: Key,
@@ -35,19 +35,19 @@ struct Node<V> {
 
 const _: () = assert!(size_of::<Node<()>>() == NODE * size_of::<u64>());
 
-/// Where numbers come from, and who is told of them, for a map whose numbers are known outside of the process.
+/// The source of numbers, and a function that records them, for a map whose numbers are known outside of the process.
 pub struct Numbering {
     /// A number that was never given before. None if there is none.
     pub next: fn() -> Option<u64>,
-    /// Told of each new node before anybody else knows its number, which is not given if this returns false. Whoever
-    /// looks at [`Interner::nodes`] from now on finds the node there.
+    /// Called for each new node before its number is known elsewhere; the number is not given if this returns false.
+    /// From now on [`Interner::nodes`] has the node.
     pub written: fn(&Key, u64) -> bool,
 }
 
 /// A growing map from keys to numbers (from 1 on) and values.
 #[repr(C)]
 pub struct Interner<V> {
-    // Where readers of core files look for them.
+    // Readers of core files look for nodes here.
     blocks: [AtomicPtr<Node<V>>; BLOCKS],
     used: AtomicU64,
     index: Index,
@@ -157,7 +157,7 @@ impl<V> Interner<V> {
             (&raw mut (*place).number).write_volatile(number);
         }
         if let Some(numbering) = &self.numbering {
-            // Either who begins to look at all nodes sees this one, or what it did before is seen here.
+            // Either a thread that begins to look at all nodes sees this one, or its earlier writes are seen here.
             fence(Ordering::SeqCst);
             if !(numbering.written)(key, number) {
                 return None;

@@ -1,9 +1,9 @@
 //! `setjmp`, and `longjmp` back to where it was called.
 //!
-//! Instrumented code to which control comes back stores the state that it found at its entry. Other code does not know
-//! that there is a state: what it calls next would begin with that of the functions that were left. So the program's
-//! `setjmp` and `longjmp` lead here first (`libpcce_libc.a`). The one keeps the state in the buffer, in words of the
-//! set of signals that the kernel does not have, and the other one puts it back.
+//! Instrumented code to which control comes back stores the state that it found at its entry. Other code does not:
+//! functions that it calls next would begin with the state of the functions that were left. So the program's `setjmp`
+//! and `longjmp` lead here first (`libpcce_libc.a`). `setjmp` keeps the state in the buffer, in words of the signal set
+//! that the kernel does not have, and `longjmp` puts it back.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::transmute;
@@ -17,7 +17,7 @@ use crate::machine::jump_target;
 use crate::state::tls;
 use crate::tracer;
 
-/// What `setjmp` keeps, at [`OFFSET`](Self::OFFSET) of the buffer.
+/// The state that `setjmp` keeps, at [`OFFSET`](Self::OFFSET) of the buffer.
 #[repr(C)]
 pub struct Saved {
     pub id: u64,
@@ -31,10 +31,10 @@ impl Saved {
     /// are. `pthread_cleanup_push` has buffers that end with these words, and uses them behind `setjmp`. With shadow
     /// stacks libc would use one of them; no image with the runtime has these.
     pub const OFFSET: usize = 80;
-    /// Anything that is not likely.
+    /// An unlikely value.
     pub const SEAL: u32 = 0x5d1b_7c3a;
 
-    /// The state in a buffer. None if whoever wrote it was not the program's `setjmp`.
+    /// The state in a buffer. None if the buffer was not written by the program's `setjmp`.
     ///
     /// # Safety
     /// A buffer of `setjmp`.
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn __pcce_find(
     }
 }
 
-/// Tells the innermost record of the shadow stack where control goes, by the stack pointer and the chain there.
+/// Returns the innermost record of the shadow stack at the target of a jump, by the stack pointer and the chain there.
 pub type ShadowAt = fn(usize, Link) -> *mut Shadow;
 
 /// A [`ShadowAt`], where verify mode has records; else null.
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn prepare(buffer: *const u64) {
             true => null_mut(),
             false => transmute::<*mut (), ShadowAt>(shadow_at)(sp, top),
         };
-        // Who interrupts in between finds a chain that is known to tell nothing.
+        // A handler that interrupts in between finds a chain that is known to say nothing.
         (&raw mut (*block).top).write_volatile(GONE_LINK);
         (&raw mut (*block).id).write_volatile(id);
         (&raw mut (*block).shadow).write_volatile(shadow);

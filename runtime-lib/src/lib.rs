@@ -5,9 +5,9 @@
 //! allocates only for interned numbers and for the creation of threads, with `mmap`. Nothing in it panics or unwinds.
 //!
 //! The two profilers have constructors, which read the environment: `sample`, and `heap`, which is linked with
-//! `--pcce-heap` only. So has `numbers`, whose file makes interned numbers decodable.
+//! `--pcce-heap` only. `numbers`, whose file makes interned numbers decodable, has one, too.
 //!
-//! What it shares with the pass and the decoder is the crate `pcce-abi`, and with the tracer of calls `pcce-system`.
+//! The runtime shares the crate `pcce-abi` with the pass and the decoder, and `pcce-system` with the tracer of calls.
 //!
 //! The public C API is described in `include/pcce.h`.
 

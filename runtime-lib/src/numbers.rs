@@ -2,11 +2,11 @@
 //! elsewhere. Lucce (lucce.txt §5) does the same with a log of its call graph's changes; here each *new* link of a
 //! chain is a record, and nothing is done for what was seen before.
 //!
-//! The file is mapped, and a number is the index of its record: to write one is three stores, in which the last one
-//! tells that all is there. The counter of numbers is in the file, too, so whoever shares it, after a `fork`, or as
-//! another program or a later one with the same name for it, gets other numbers. Nothing here locks: signal handlers
-//! come here, and processes die anywhere. Space is asked for before it is written to: a full disk is an error of that,
-//! and no signal.
+//! The file is mapped, and a number is the index of its record: writing one is three stores, the last of which says
+//! that all is there. The counter of numbers is in the file, too, so processes that share it, after a `fork`, or as
+//! another program or a later one with the same name for it, get different numbers. Nothing here locks: signal handlers
+//! call this, and processes die anywhere. Space is reserved before it is written to: a full disk is then an error, and
+//! no signal.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
@@ -34,21 +34,21 @@ const CLOSED: u64 = 1 << 62;
 
 /// How many numbers this process has given, as long as there is no file.
 static OWN: AtomicU64 = AtomicU64::new(0);
-/// The same of all processes that use the file, in its head; null as long as there is none.
+/// The same for all processes that use the file, in its head; null as long as there is none.
 static SHARED: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
-/// Taken by who opens the file.
+/// Set by the thread that opens the file.
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// Nothing more is written.
+/// True if no more records are written.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 /// The file system does not reserve space: each record is written by a system call.
 static UNRESERVED: AtomicBool = AtomicBool::new(false);
-/// The mapping.
+/// The mapped blocks of the file.
 static MAPPED: [AtomicPtr<AtomicU64>; BLOCKS] = [const { AtomicPtr::new(null_mut()) }; BLOCKS];
 /// There is space for records up to this number.
 static COVERED: AtomicU64 = AtomicU64::new(0);
 static NAME: FileName = FileName::new();
 static FILE: AtomicI32 = AtomicI32::new(-1);
-/// What file that is: programs close files that they do not know, and open others.
+/// The identity of the file: programs close files that they do not know, and open others.
 static DEVICE: AtomicU64 = AtomicU64::new(0);
 static INODE: AtomicU64 = AtomicU64::new(0);
 
@@ -89,7 +89,7 @@ fn write(number: u64, words: [u64; 3]) -> bool {
         }
         return true;
     }
-    // Who takes the file into use writes what others have just written.
+    // The process that takes the file into use may write the words that others have just written.
     let same = slot.into_iter().zip(words).all(|(word, value)| word.load(Ordering::Relaxed) == value);
     if !same {
         stop(b"it is damaged: a number is taken that was not given", 0);
@@ -149,7 +149,7 @@ fn grow(number: u64) -> bool {
     }
 }
 
-/// Where the record of a number is in memory. None if it cannot be mapped.
+/// The address of the record of a number. None if it cannot be mapped.
 fn slot(number: u64) -> Option<*const AtomicU64> {
     let index = number - 1;
     let block = (index / FIRST_BLOCK + 1).ilog2() as usize;
@@ -393,7 +393,7 @@ mod tests {
             let found = record(&bytes, number).expect("a record").entry;
             assert_eq!(found, crate::abi::numbers::Entry::Range { outer: i, number: 0x1234_5678_9abc_def0 });
         }
-        // Where another one's record is, no number is given.
+        // No number is given whose record is taken.
         let next = given + 1000;
         assert!(write(next, [1, 2, 3]) && write(next, [1, 2, 3]));
         assert!(!write(next, [1, 2, 4]));

@@ -1,10 +1,10 @@
 //! Stack offsets, in executables with a hybrid encoding (pcce.txt §6): how far below the beginning of its sub-path an
 //! activation is.
 //!
-//! A frame, and the point of a capture, are at a distance from the place where their sub-path begins that the context
-//! determines: the pushed frame, or what `main` found on the stack. The distance is taken only where the function needs
-//! it to tell contexts apart, and only from places to which the encoding knows the way: bytes of the site array say so.
-//! What the decoder makes of it depends on where functions have their frames; for equality the distance will do.
+//! The context determines the distance of a frame, and of the point of a capture, from the place where their sub-path
+//! begins: the pushed frame, or the stack pointer at the entry of `main`. The distance is taken only where the function
+//! needs it to distinguish contexts, and only from places that the encoding knows: bytes of the site array say so. The
+//! decoder needs the layout of functions' frames to interpret the distance; for equality the distance alone is enough.
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::{Frame, Link, SiteByte};
@@ -15,7 +15,7 @@ use crate::state::tls;
 use crate::unwind::Process as _;
 use pcce_system::weak_address;
 
-/// Where the canonical frame address of `main`'s activation is; 0 before it is entered. Emitted code writes it.
+/// The canonical frame address of `main`'s activation; 0 before it is entered. Emitted code writes it.
 #[unsafe(no_mangle)]
 pub static __pcce_main_base: AtomicUsize = AtomicUsize::new(0);
 

@@ -8,10 +8,10 @@ use crate::image::Image;
 use crate::sys;
 use crate::unwind::{Process, Tables};
 
-/// Where the kernel refuses to tell, what cannot be read is an end of a crash report, and of nothing else.
+/// True while a crash report is written. If the kernel refuses to check addresses, memory is then read without a check:
+/// only the report may end by that.
 pub static MAY_FAIL: AtomicBool = AtomicBool::new(false);
 
-/// The process.
 pub struct Own {
     /// The page found readable last.
     page: usize,
@@ -22,7 +22,6 @@ pub struct Own {
 impl Own {
     const PAGE: usize = 4096;
 
-    /// Nothing was read yet.
     pub const fn new() -> Self {
         Self { page: 0, image: Image::NONE }
     }
@@ -53,7 +52,7 @@ impl Own {
     }
 }
 
-/// The same by another call: the kernel reads the word that a thread would wait for, at most no time.
+/// The same by another call: the kernel reads the word on which a thread would wait, with a timeout of 0.
 #[cold]
 fn can_be_waited_for(address: usize) -> bool {
     let no_time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

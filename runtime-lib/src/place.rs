@@ -11,12 +11,12 @@ use crate::chains::{CHAINS, INTERNED, NO_IMAGE, PLACE};
 use crate::image::Image;
 use crate::intern::Key;
 
-/// Where the program itself is loaded; until that is known, nothing lies there.
+/// The address range of the program itself; empty until it is known.
 static PROGRAM_START: AtomicUsize = AtomicUsize::new(UNKNOWN);
 static PROGRAM_END: AtomicUsize = AtomicUsize::new(0);
 
-/// What was added to the addresses in its file, its build id's first bytes, and how many there are. Written in front of
-/// the start.
+/// The number added to the addresses in the program's file, its build id's first bytes, and their number. Written
+/// before the start.
 static PROGRAM_BIAS: AtomicUsize = AtomicUsize::new(0);
 static PROGRAM_ID: AtomicU64 = AtomicU64::new(0);
 static PROGRAM_ID_LEN: AtomicUsize = AtomicUsize::new(0);
@@ -30,17 +30,16 @@ pub fn name(address: *const u8) -> Option<u64> {
     name_in_program(address).or_else(|| name_in_library(address))
 }
 
-/// The same for an address in the program itself; None for others, and as long as it is not known where the program is.
+/// The same for an address in the program itself; None for others, and as long as the program's range is not known.
 #[inline(always)]
 pub fn name_in_program(address: *const u8) -> Option<u64> {
     let place = address as usize;
-    // The end is written first: who sees a start sees its end.
+    // The end is written first: a thread that sees a start sees its end.
     let inside =
         PROGRAM_START.load(Ordering::Acquire) <= place && place < PROGRAM_END.load(Ordering::Relaxed);
     inside.then_some(place as u64)
 }
 
-/// Finds the program.
 fn find_program() {
     if PROGRAM_START.load(Ordering::Acquire) != UNKNOWN {
         return;
@@ -97,9 +96,9 @@ fn name_in_library(address: *const u8) -> Option<u64> {
     CHAINS.insert(&key, ()).map(|number| number | INTERNED)
 }
 
-/// Where the build ids of libraries are: each is the address where the library begins, which is that of a page and
-/// what is added to the addresses in its file, and the place of the id in that page; and the id. Two words of
-/// different libraries do no harm: what stands at the place is compared with the id.
+/// The build ids of libraries. The first word is the start of the library, which is the address of a page and its load
+/// bias, plus the place of the id in that page; the second word is the id. Two words of different libraries do no harm:
+/// the bytes at the place are compared with the id.
 static KNOWN: [(AtomicUsize, AtomicU64); 64] = [const { (AtomicUsize::new(0), AtomicU64::new(0)) }; 64];
 const PAGE: usize = 0x1000;
 

@@ -1,5 +1,5 @@
-//! What the profilers share: memory that is never given back, and the text of a profile (`docs/formats.md`). Nothing
-//! here allocates but with `mmap`, or takes a lock: signal handlers may write profiles.
+//! The common part of the profilers: memory that is never given back, and the text of a profile (`docs/formats.md`).
+//! Nothing here allocates but with `mmap`, or takes a lock: signal handlers may write profiles.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -19,12 +19,11 @@ const BLOCK: usize = 1 << 20;
 pub struct Arena(AtomicPtr<Block>);
 
 impl Arena {
-    /// An empty one.
     pub const fn new() -> Self {
         Self(AtomicPtr::new(null_mut()))
     }
 
-    /// So many bytes, all zero; null if there is no memory, or they are more than [`Arena::MOST`].
+    /// Takes `size` bytes, all zero; null if there is no memory, or they are more than [`Arena::MOST`].
     pub fn take(&self, size: usize) -> *mut u8 {
         let size = size.next_multiple_of(8);
         if size > Self::MOST {
@@ -58,9 +57,8 @@ impl Arena {
     pub const MOST: usize = BLOCK / 2;
 }
 
-/// Writes a profile.
 pub struct Writer {
-    /// Where it goes, for messages.
+    /// The destination, for messages.
     name: (&'static FileName, u64),
     file: c_int,
     /// Why not all was written: an error number.
@@ -120,7 +118,6 @@ impl Writer {
         self.number(number);
     }
 
-    /// A number.
     pub fn number(&mut self, number: u64) {
         self.text(Decimal::of(number).text());
     }
@@ -146,7 +143,7 @@ impl Writer {
         self.close();
     }
 
-    /// Nothing follows.
+    /// Closes the file.
     pub fn close(mut self) {
         self.flush();
         if self.error != 0 {

@@ -13,24 +13,24 @@ use crate::machine::bound_version;
 const NOT_LOOKED: u8 = 0;
 const ONE: u8 = 1;
 const SEVERAL: u8 = 2;
-/// This copy is called by who has found it by its name, and has itself found another one's variables.
+/// This copy is called by code that has found it by its name, and has itself found another copy's variables.
 const MIXED: u8 = 3;
 
-/// What is known. The executable's is told by the other runtime, too.
+/// The result of [`look`]. The other runtime writes it to the executable's copy, too.
 pub static KNOWN: AtomicU8 = AtomicU8::new(NOT_LOOKED);
 
-/// What a token of this runtime is worth.
+/// The validity of this runtime's tokens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Runtimes {
-    /// All instrumented code of the process tells this one.
+    /// All instrumented code of the process uses this one.
     One,
-    /// Other images' code tells another one.
+    /// Other images' code uses another one.
     Several,
     /// The state is another one's: nothing is known.
     Mixed,
 }
 
-/// Looks, at the latest when a token is taken.
+/// The runtimes of the process. Looks for them when it is first called.
 pub fn runtimes() -> Runtimes {
     let known = match KNOWN.load(Ordering::Relaxed) {
         NOT_LOOKED => look(),
@@ -43,7 +43,7 @@ pub fn runtimes() -> Runtimes {
     }
 }
 
-/// The start of the runtime whose names are found in front of others.
+/// Looks for other runtimes, by the start of the one whose names are found first.
 pub fn look() -> u8 {
     let own = (&raw const KNOWN).cast::<u8>();
     let program = Image::runtime_of_program().unwrap_or(own);

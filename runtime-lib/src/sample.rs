@@ -24,7 +24,7 @@ const FILE_VARIABLE: &CStr = c"PCCE_SAMPLE_PROFILE";
 /// Names a signal on which a profile is written, by its number.
 const SIGNAL: &CStr = c"PCCE_SAMPLE_SIGNAL";
 const DEFAULT: &CStr = c"pcce-cpu.%p";
-/// More would measure the handler.
+/// The highest rate in hertz: more samples would measure the handler.
 const MOST: c_int = 10_000;
 /// Deeper ones are not walked to the end, at some 0.5 µs an activation: else the handler would be all that runs. The
 /// kernel's ticks bound how often it runs, whatever the rate.
@@ -35,7 +35,7 @@ const MAX_TOKEN: usize = 4096;
 static FILE: FileName = FileName::new();
 static TOKENS: Arena = Arena::new();
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// The profile is being written.
+/// True when the profile is being written.
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// By the token's text: two hashes, and its length.
 static SAMPLES: Interner<Samples> = Interner::new();
@@ -137,7 +137,7 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
             return;
         }
         FILE.set_from(FILE_VARIABLE, Some(DEFAULT));
-        // Whatever the handler calls of libc is looked up now.
+        // The functions of libc that the handler calls are looked up now.
         let _ = Image::program();
         LAST.store(cpu_time(), Ordering::Relaxed);
         let mut action: libc::sigaction = core::mem::zeroed();

@@ -39,7 +39,8 @@ unsafe extern "C" {
     fn __sysv_signal(signal: c_int, handler: usize) -> usize;
 }
 
-/// Libc's function of a name, or who else's it is: where the name is the runtime's, the other one.
+/// Libc's function of a name, or the function that another library has in its place. Where the name is the runtime's,
+/// the next one.
 macro_rules! libcs {
     ($type:ty, $function:path, $other:literal) => {{
         let other = pcce_system::weak_address!($other);
@@ -64,7 +65,7 @@ pub fn libc_sigaction() -> Action {
     libcs!(Action, libc::sigaction, "__pcce_libc_sigaction")
 }
 
-/// What is pushed when a handler is called.
+/// The frame that is pushed when a handler is called.
 #[repr(C)]
 pub struct SignalFrame {
     /// The state of the interrupted code, whatever it is there. Its site is [`__pcce_signal_site`].
@@ -79,7 +80,6 @@ pub struct SignalFrame {
 #[unsafe(no_mangle)]
 static __pcce_signal_site: u8 = 0;
 
-/// The site of [`SignalFrame`]s.
 pub fn site() -> *const u8 {
     &raw const __pcce_signal_site
 }
@@ -96,7 +96,7 @@ fn address() -> usize {
     __pcce_signal_trampoline as *const () as usize
 }
 
-/// What the kernel calls instead of the program's handler. Readers know it by its name.
+/// The kernel calls this function in the place of the program's handler. Readers know it by its name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let handler = &HANDLERS[signal as usize % SIGNALS];
@@ -140,7 +140,7 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
         if traced {
             tracer::leave_handler((&raw const frame).addr());
         }
-        // In this order: who interrupts here finds either the frame or what it holds.
+        // In this order: a handler that interrupts here finds either the frame, or the state that it holds.
         id.write_volatile(interrupted_id);
         top.write_volatile(interrupted_top);
         shadow.write_volatile(interrupted);
@@ -193,10 +193,6 @@ unsafe fn install(by: Installer, signal: c_int, handler: usize) -> usize {
     if result == address() { old.function } else { when::seen(result) }
 }
 
-/// `signal`.
-///
-/// # Safety
-/// As `signal`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize) -> usize {
     // SAFETY: passed on; an action is written and read.
@@ -218,19 +214,12 @@ pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize) -> usize {
 }
 
 /// `__sysv_signal`, which is `signal` for strictly conforming programs.
-///
-/// # Safety
-/// As `signal`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_sysv_signal(signal: c_int, handler: usize) -> usize {
     // SAFETY: passed on.
     unsafe { install(libc_sysv_signal(), signal, handler) }
 }
 
-/// `sigaction`.
-///
-/// # Safety
-/// As `sigaction`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_sigaction(
     signal: c_int,

@@ -9,7 +9,7 @@ pub fn tls() -> *mut Tls {
     thread_local_block!("__pcce_tls")
 }
 
-/// What every instrumented object refers to: an object of another ABI version does not link.
+/// Every instrumented object refers to this symbol: an object of another ABI version does not link.
 #[unsafe(no_mangle)]
 pub static __pcce_abi_v8: u8 = crate::abi::VERSION as u8;
 
@@ -20,7 +20,7 @@ pub fn current() -> (u64, Link) {
     unsafe { read(tls()) }
 }
 
-/// The same of the thread whose block it is.
+/// The same, by the thread's block.
 ///
 /// # Safety
 /// The calling thread's block.

@@ -5,8 +5,8 @@
 //! creating context into a [`Creation`], a page of its own that belongs to the new thread and is given back when the
 //! thread has ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
 //!
-//! Executables have such functions in libc's place, too (`libpcce_libc.a`), for other code. What creates threads there
-//! has no token; but what runs in them begins, and ends, as elsewhere.
+//! Executables have such functions in libc's place, too (`libpcce_libc.a`), for code that is not instrumented. Its
+//! calls have no token, but the threads begin and end as others.
 mod create;
 pub mod key;
 
@@ -38,7 +38,7 @@ type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 #[repr(C)]
 pub struct Creation {
     /// For `std::thread`: libstdc++ takes the record for a `std::thread::_State`. Null where other code creates the
-    /// thread, of which nothing is told then.
+    /// thread, whose creation is then unknown.
     methods: *const Methods,
     pub(super) start: Start,
     pub(super) argument: *mut c_void,
@@ -50,7 +50,7 @@ pub struct Creation {
     len: usize,
     /// The token of the creating context, and behind `+` those of the creations of its thread and further back.
     text: [u8; TEXT],
-    /// Where the trace of calls was.
+    /// The position of the trace of calls.
     trace: [u64; 2],
 }
 
@@ -78,7 +78,7 @@ unsafe extern "C" {
 pub unsafe extern "C" fn enter(creation: *mut Creation) {
     // SAFETY: this thread's block, and its own record, which the destructor of the key gives back.
     unsafe {
-        // That of other code's call: libstdc++ has made it, and was told to call this, too.
+        // The record of the outer call: libstdc++ has made it, and calls this function for it, too.
         let outer: *mut Creation = (*tls()).creation.cast();
         (*tls()).creation = creation.cast();
         own_stack(creation);
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn leave() {
     }
 }
 
-/// Pages of threads that have ended, for the next ones: system calls would make short threads twice as dear.
+/// Pages of threads that have ended, for the next ones: system calls would double the cost of short threads.
 static SPARE: [AtomicPtr<Creation>; 16] = [const { AtomicPtr::new(null_mut()) }; 16];
 
 /// A page for a record; null if there is no memory.
@@ -200,8 +200,7 @@ pub const fn room(size: usize) -> usize {
     size - CUT[1].len()
 }
 
-/// Where the calling thread's context comes from: the text of the task that it runs, or of its creation, and its
-/// length.
+/// The origin of the calling thread's context: the text of the task that it runs, or of its creation, and its length.
 unsafe fn origin() -> (*const u8, usize) {
     // SAFETY: this thread's block and record, and the task that runs. Volatile: end() may have been interrupted.
     unsafe {
@@ -216,7 +215,7 @@ unsafe fn origin() -> (*const u8, usize) {
     }
 }
 
-/// What stands in the place of this text and all behind it.
+/// The text that replaces a text and all behind it that do not fit.
 ///
 /// # Safety
 /// The text is not empty.
@@ -314,7 +313,7 @@ pub unsafe extern "C" fn pcce_thread_token(buf: *mut c_char, size: usize) -> usi
 }
 
 /// The same for a thread whose memory may be damaged, and which was interrupted with this stack pointer. Returns the
-/// length of what was written.
+/// length of the written text.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.

@@ -77,8 +77,8 @@ unsafe fn token_at_site(buf: *mut c_char, size: usize, site: *const u8, cfa: usi
     }
 }
 
-/// The public entry. The pass replaces calls of it in instrumented code, so who arrives here is code that is not
-/// instrumented. What called that may have changed the id: it is described as an interrupted point is.
+/// The public entry. The pass replaces calls of it in instrumented code, so the caller is not instrumented. The
+/// functions that called the caller may have changed the id: the context is described as an interrupted point.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
     unsafe { token_of_caller(buf, size) }
 }
 
-/// What [`pcce_token`] does, for the caller of the function into which this is inlined.
+/// Does the work of [`pcce_token`] for the caller of the function into which this is inlined.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn __pcce_token_at(
         // SAFETY: passed on.
         return unsafe { point_token(buf, size, (registers, MAX_ACTIVATIONS), state, flag::POINT) };
     }
-    // What an instrumented handler does that the trampoline did not call, changes the state.
+    // An instrumented handler that the trampoline did not call changes the state.
     let other = if site.is_null() { 0 } else { flag::OTHER_STATE };
     let known = unwind::find(here(), pc, sp, &mut Own::new());
     let registers = known.unwrap_or(Registers::at(pc, sp));
@@ -223,7 +223,7 @@ unsafe fn walked_token(
         unsafe { token(buf, size, flags, &context) }
     };
     let len = write(&point);
-    // The innermost addresses tell most. SAFETY: `size` is not 0.
+    // The innermost addresses are the most important ones. SAFETY: `size` is not 0.
     while 0 < size && size <= len && unsafe { *buf == 0 } && point.shorten() {
         write(&point);
     }
@@ -240,14 +240,12 @@ pub unsafe extern "C" fn pcce_token_at(buf: *mut c_char, size: usize, pc: *const
     unsafe { __pcce_token_at(buf, size, pc, sp, null()) }
 }
 
-// The state of a thread where it is described by an interrupted point.
+// The state of a thread at an interrupted point.
 
 /// The state of a thread, its frames as far as they can be followed.
 #[derive(Clone, Copy)]
 pub struct State {
-    /// The id of the sub-path.
     pub id: u64,
-    /// The innermost pushed frame.
     pub top: Link,
     /// True if the id counts from that of a frame.
     relative: bool,
@@ -262,7 +260,7 @@ impl State {
         if is_lost(top, followed) {
             return Self { id, top: followed, relative: true, lost: Some(top) };
         }
-        // What is damaged, may be anywhere.
+        // A damaged link may lead anywhere.
         let base = Frames::new(true).base(top);
         let lost = base.is_none().then_some(top);
         Self { id: id.wrapping_sub(base.unwrap_or(0)), top: followed, relative: top.is_relative(), lost }
@@ -314,27 +312,22 @@ fn interrupted_at(state: State, pc: usize, sp: usize) -> Option<(Registers, Stat
     None
 }
 
-// Who looks at tokens as they are taken: verify mode (`verify/captures.rs`), if the program has it.
+// A function that looks at tokens as they are taken: verify mode's (`verify/captures.rs`), if the program has it.
 
-/// Where a token was taken.
+/// The place where a token was taken.
 #[derive(Clone, Copy)]
 pub enum Taken {
-    /// By instrumented code, at this site.
+    /// In instrumented code, at this site.
     Site(*const u8),
     /// At a point: where a signal has interrupted the thread, or, with the program counter 0, where code without the
     /// pass has asked.
-    Point {
-        /// The program counter there.
-        pc: usize,
-        /// The stack pointer there.
-        sp: usize,
-    },
+    Point { pc: usize, sp: usize },
 }
 
 /// Looks at a token, which may be cut. It is called in signal handlers, too.
 pub type Watch = fn(Taken, &CStr);
 
-/// The [`Watch`]; null where nobody looks.
+/// The [`Watch`]; null without one.
 pub static WATCH: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
 /// Shows the token in a buffer.
@@ -345,7 +338,7 @@ pub static WATCH: AtomicPtr<()> = AtomicPtr::new(null_mut());
 unsafe fn show(taken: Taken, buf: *const c_char, size: usize) {
     let watch = WATCH.load(Ordering::Relaxed);
     if !watch.is_null() && size > 0 {
-        // SAFETY: whoever has stored it has stored one; by the contract.
+        // SAFETY: only a `Watch` is ever stored; by the contract.
         unsafe { transmute::<*mut (), Watch>(watch)(taken, CStr::from_ptr(buf)) };
     }
 }

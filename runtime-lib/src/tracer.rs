@@ -1,5 +1,5 @@
-//! What the runtime has to do with the tracer of calls, in programs that have it (`--pcce-trace`): its part of the C
-//! API, and what the tracer cannot see by itself. In other programs nothing is done.
+//! The runtime's calls of the tracer of calls, in programs that have it (`--pcce-trace`): its part of the C API, and
+//! events that the tracer cannot see by itself. In other programs these functions do nothing.
 
 use core::ffi::c_int;
 use core::mem::transmute;
@@ -43,7 +43,7 @@ pub unsafe fn enter_handler(signal: c_int, context: *const libc::ucontext_t, fra
     true
 }
 
-/// It has returned.
+/// The handler has returned.
 ///
 /// # Safety
 /// Behind [`enter_handler`], with the same frame.
@@ -54,7 +54,7 @@ pub unsafe fn leave_handler(frame: usize) {
     }
 }
 
-/// `longjmp` is going to an activation with the stack pointer `sp`. (That `setjmp` is called, its code tells.)
+/// `longjmp` is going to an activation with the stack pointer `sp`. (The code of `setjmp` calls the tracer by itself.)
 pub fn jump(sp: usize) {
     if let Some(jump) = tracer!("__pcce_trace_jump" as unsafe extern "C" fn(usize)) {
         // SAFETY: callable at any time.
@@ -62,7 +62,7 @@ pub fn jump(sp: usize) {
     }
 }
 
-/// Where the thread's stream is: its number, and the place. 0 and 0 if there is none.
+/// The number and the position of the thread's stream. 0 and 0 if there is none.
 pub fn here() -> [u64; 2] {
     let mut place = [0; 2];
     if let Some(here) = tracer!("__pcce_trace_here" as unsafe extern "C" fn(*mut [u64; 2])) {

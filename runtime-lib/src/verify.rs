@@ -56,10 +56,10 @@ use crate::thread::key::forget_calls;
 use crate::unwind::Process as _;
 use crate::when::{self, Kind};
 
-/// Names the file to which the report is appended, or `stderr`; without it the program says the same. Without either,
-/// only mismatches are reported, to standard error: what reads the program's words there, as scripts do that configure
-/// builds, is not to find others. Read at the first function entry: programs may leave nothing of the environment at
-/// their end.
+/// The variable that names the file to which the report is appended, or `stderr`; without it, the program may have a
+/// name built in. Without either, only mismatches are reported, to standard error: readers of the program's own output
+/// there, such as scripts that configure builds, should not find more. Read at the first function entry: programs may
+/// have cleared the environment at their end.
 const REPORT_VARIABLE: &CStr = c"PCCE_VERIFY_REPORT";
 /// Exit status of a program with mismatches.
 const EXIT_MISMATCH: c_int = 97;
@@ -67,7 +67,7 @@ const EXIT_MISMATCH: c_int = 97;
 const MAX_DESCRIBED: u64 = 10;
 
 static CONTEXTS: Interner<(u64, u64, u64)> = Interner::new();
-/// Of functions whose ids stand for several contexts: ⟨name of the function, id, number of the chain⟩.
+/// Encodings of functions whose ids stand for several contexts: ⟨name of the function, id, number of the chain⟩.
 static SHARED: Interner<()> = Interner::new();
 /// ⟨number in [`SHARED`], stack offset⟩ ↦ number of the context.
 static ENCODINGS: Interner<u64> = Interner::new();
@@ -79,7 +79,6 @@ static MISMATCHES: AtomicU64 = AtomicU64::new(0);
 static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// The process that will report; a child of `vfork`, which shares the memory, is another one.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// The file that [`REPORT_VARIABLE`] names.
 static REPORT: FileName = FileName::new();
 /// The report is wanted though nothing is wrong.
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -225,7 +224,7 @@ fn name_report() {
 
 /// The program's own path for the report.
 fn built_in_report() -> Option<&'static CStr> {
-    // What `--pcce-verify-report=PATH` puts into the program: children with an environment of their own report, too.
+    // `--pcce-verify-report=PATH` puts this into the program: children with an environment of their own report, too.
     let path: *const c_char = weak_address!("__pcce_verify_report").cast();
     // SAFETY: it ends with a zero.
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) })
@@ -259,13 +258,14 @@ unsafe fn check_state(shadow: *const Shadow, what: &str) {
 
 /// The context of an activation ([`Shadow::context`]) that did not match.
 const MISMATCHED: u64 = 0;
-/// That of one that matched, and has no number: there is no memory, or a signal handler is below, whose chain goes on
-/// with what it interrupted, which the shadow stack does not show.
+/// The context of an activation that matched, and has no number: there is no memory, or a signal handler is below,
+/// whose chain goes on with the interrupted functions, which the shadow stack does not show.
 const UNNUMBERED: u64 = u64::MAX;
 
 /// In the name of a function in keys: another one has left its activation to it. No name has this bit.
 const REPLACED: u64 = 1 << 62;
-/// The same where none has, but one that the same call had reached before, and the call's frame is marked.
+/// The same if no other function has left its activation to this one, but one that the same call had reached before has
+/// left it, and the call's frame is marked.
 const MARKED: u64 = 1 << 61;
 
 /// Compares the state at the entry of `shadow`'s function with the shadow stack. Returns the context for
@@ -335,7 +335,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
         if CONTEXTS_FILE.is_named() && distance == 0 {
             write_context(number, below.0, key[1], (id, chain), &*function);
         }
-        // Where an id stands for several contexts, the offset must tell them apart.
+        // If an id stands for several contexts, the offset must distinguish them.
         if (*function).shared == 1
             && let Some(found) =
                 place::name(function.cast()).and_then(|name| encoding(name, id, chain, distance, number))
@@ -472,7 +472,7 @@ fn report() -> u64 {
 // The contexts that were compared, one line for each that is new, so that what a decoder makes of their numbers later
 // can be compared with the shadow stack, too.
 
-/// Names the file.
+/// The variable that names the file.
 const CONTEXTS_VARIABLE: &CStr = c"PCCE_VERIFY_CONTEXTS";
 static CONTEXTS_FILE: FileName = FileName::new();
 /// The open file; -1 before the first line.
@@ -503,7 +503,7 @@ fn write_context(number: u64, caller: u64, site: u64, encoding: (u64, u64), func
     write_all(file, line.bytes());
 }
 
-// What `longjmp` does to the shadow stack, where it goes to code that is not instrumented.
+// The shadow stack behind a `longjmp` to code that is not instrumented.
 
 /// Frames that are followed at most.
 const MOST_FRAMES: u32 = 1 << 20;
@@ -515,7 +515,7 @@ fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
     if shadow.is_null() {
         return shadow;
     }
-    // What is active on another stack may lead to what was active on this one.
+    // Records on another stack may lead to old records on this one.
     let mut memory = Own::new();
     let mut word = |at: usize| memory.word(at);
     // A handler's records are not on the list of what it has interrupted.
@@ -558,10 +558,10 @@ impl Place {
     }
 }
 
-/// Those of which a function was entered.
+/// The images of which a function was entered.
 static PLACES: [Place; 256] = [const { Place { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; 256];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// The one of which a function was entered last.
+/// The image of which a function was entered last.
 static LAST: AtomicUsize = AtomicUsize::new(0);
 
 /// Entries that were not compared.
@@ -587,7 +587,7 @@ fn entered(function: *const FunctionRecord) {
 }
 
 /// Returns whether a frame of the chain was pushed by an image of which no function in verify mode was ever entered.
-/// The user is told once.
+/// The user gets one message.
 ///
 /// # Safety
 /// The chain is this thread's, and can be followed.

@@ -34,24 +34,18 @@ const ENDS: [c_int; 11] = [
 /// Signals are numbered from 1 to 64.
 const SIGNALS: c_int = 64;
 
-/// The profiles that there are.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// Of allocations.
     Heap,
-    /// Of CPU time.
     Cpu,
-    /// Of calls.
     Calls,
 }
 
-/// A profile of a process.
 struct Profile {
     /// Writes it: 0 for the last one, or the number of one on a signal. Null if there is none.
     write: AtomicPtr<()>,
     /// The signal that the environment names; 0 if it names none.
     signal: AtomicI32,
-    /// How often it came.
     written: AtomicU64,
     /// The process that has written the last one.
     ended: AtomicI32,
@@ -122,7 +116,7 @@ fn install(signal: c_int, handler: Handler, flags: c_int) -> bool {
     }
 }
 
-/// What the program sees of a handler.
+/// The handler as the program sees it.
 pub fn seen(handler: usize) -> usize {
     if handler == on_end as *const () as usize { libc::SIG_DFL } else { handler }
 }
@@ -136,8 +130,8 @@ pub fn instead(signal: c_int, handler: usize) -> Option<(c_int, usize)> {
 
 /// Writes the last profile of a kind, once: the program ends.
 pub fn at_end(kind: Kind) {
-    // Where a handler of the program's has interrupted the writing and ends the program, it does not go on; that of
-    // calls is locked.
+    // If a handler of the program's has interrupted the writing and ends the program, the writing does not go on. The
+    // profile of calls is locked.
     if !alone(|| last(kind)) && !matches!(kind, Kind::Calls) {
         last(kind);
     }
@@ -163,7 +157,7 @@ impl Profile {
 
 /// Does it while no other thread writes. False if this thread does.
 pub fn alone(work: impl FnOnce()) -> bool {
-    /// In milliseconds.
+    /// The longest wait in milliseconds.
     const MOST: u32 = 10_000;
     let own = thread_pointer();
     for _ in 0..MOST {
@@ -190,7 +184,7 @@ pub fn alone(work: impl FnOnce()) -> bool {
     }
 }
 
-/// Handles a signal, or has who writes do it.
+/// Handles a signal, or has the thread that writes do it.
 fn handle(signal: c_int) {
     let asked = |profile: &&Profile| profile.signal.load(Ordering::Relaxed) == signal;
     let work = || match PROFILES.iter().any(|profile| asked(&profile)) {

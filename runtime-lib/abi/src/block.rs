@@ -80,7 +80,6 @@ pub struct Tls {
     /// The id of the current sub-path (pcce.txt §4), plus [`base`](Link::base) of `top`. Emitted code adds to it at
     /// call sites.
     pub id: u64,
-    /// The innermost pushed frame.
     pub top: Link,
     /// Verify mode: the innermost record of the shadow stack.
     pub shadow: *mut Shadow,

@@ -43,18 +43,15 @@ pub enum Entry {
     Place {
         /// The first bytes of the image's build id, as many as tokens carry, then zeros.
         build_id: [u8; BUILD_ID_LEN],
-        /// How many there are.
         len: u8,
         /// The address in the image's file; in the process, where the image has no build id and is not the program.
         address: u64,
     },
     /// A pushed frame, or the capture with which a context ends.
     Site {
-        /// The chain outwards.
         outer: u64,
         /// The site's place. The place 0 of the program stands for an open call.
         place: u64,
-        /// The id of the sub-path.
         id: u64,
         /// True if the function that was entered has left its activation to another one.
         left: bool,
@@ -67,12 +64,7 @@ pub enum Entry {
         distance: u64,
     },
     /// A context of a function with a range of numbers.
-    Range {
-        /// The chain outwards.
-        outer: u64,
-        /// The number in the range.
-        number: u64,
-    },
+    Range { outer: u64, number: u64 },
     /// A chain that could not be followed goes no further.
     Unknown {
         /// The program.
@@ -82,23 +74,16 @@ pub enum Entry {
     },
     /// A frame that was pushed for a signal's handler. The addresses of the interrupted point follow further in.
     Signal {
-        /// The chain outwards.
         outer: u64,
         /// The id at the interrupted point.
         id: u64,
     },
     /// A capture of code that is not instrumented. Its addresses follow further in.
-    Point {
-        /// The chain outwards.
-        outer: u64,
-        /// The id there.
-        id: u64,
-    },
+    Point { outer: u64, id: u64 },
     /// An address of such a point, the innermost one first.
     Address {
         /// The address before, or the point.
         outer: u64,
-        /// The address.
         place: u64,
         /// True if the address is a program counter, and not a return address.
         exact: bool,
@@ -107,7 +92,6 @@ pub enum Entry {
     End {
         /// The last address.
         outer: u64,
-        /// How it ends.
         end: PointEnd,
     },
 }
@@ -171,7 +155,6 @@ pub struct Record {
 /// Why a record is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoRecord {
-    /// Nothing was written there.
     Empty,
     /// The check does not fit.
     Damaged,
@@ -179,7 +162,6 @@ pub enum NoRecord {
     Malformed,
 }
 
-/// Bits of a number.
 const BITS: u32 = END.ilog2();
 /// The number of bits that the second of a record's two numbers has in the second word.
 const LOW: u32 = 64 - BITS;
@@ -227,7 +209,7 @@ impl Record {
     /// The record of a number with these words.
     ///
     /// # Errors
-    /// [`NoRecord`].
+    /// [`NoRecord`] says why there is no record.
     pub fn read(number: u64, words: [u64; 3]) -> Result<Self, NoRecord> {
         if words == [0; 3] {
             return Err(NoRecord::Empty);

@@ -42,7 +42,6 @@ pub struct Edge {
     pub start: u64,
     /// The number that the call adds to the id ([`InEdge::constant`]).
     pub constant: u64,
-    /// The index of the caller.
     pub caller: usize,
     /// The site, in the numbers of the tables' maker.
     pub site: u64,
@@ -64,7 +63,6 @@ pub struct Program {
     names_end: Vec<usize>,
 }
 
-/// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     /// [`FunctionRecord`]s, in the order of the functions.
@@ -80,24 +78,23 @@ pub enum Table {
 /// A word of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// A number.
     Number(u64),
     /// A [`Relative`](crate::Relative) to that; null without one.
     To(Option<Place>),
 }
 
-/// To what words point.
+/// The target of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The record of the function with this index.
     Record(usize),
     /// A site, in the numbers of the tables' maker.
     Site(u64),
-    /// The in-edge with this index.
+    /// An in-edge, by its index.
     InEdge(usize),
     /// The first start.
     Starts,
-    /// The group with this index.
+    /// A group, by its index.
     Group(usize),
     /// The byte with this index of the names.
     Name(usize),
@@ -107,12 +104,7 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// A function that is named does not exist.
-    NoFunction {
-        /// Its index.
-        index: usize,
-        /// How many functions there are.
-        count: usize,
-    },
+    NoFunction { index: usize, count: usize },
     /// Two direct calls that push have one site.
     SameSite(u64),
     /// The name of a function has a zero in it.

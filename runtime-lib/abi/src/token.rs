@@ -47,7 +47,7 @@ pub const SITE_LEFT: u64 = 1 << 48;
 pub mod kind {
     /// Several equal frames; their number follows.
     pub const REPEATED: u64 = 1;
-    /// Pushed for a signal's handler.
+    /// A frame that was pushed for a signal's handler.
     pub const SIGNAL: u64 = 2;
 }
 

@@ -30,7 +30,6 @@ pub const MOST: u64 = 1 << 63;
 /// The most bits that emitted code appends at once: they fit where the highest byte is 0.
 pub const MOST_BITS: u32 = 7;
 
-/// A thread's block.
 #[repr(C, align(64))]
 pub struct Block {
     /// Pending bits, below a leading one: 1 in a new thread. Below [`MOST`] except between an append and the flush.
@@ -47,7 +46,7 @@ pub struct Block {
     pub hash: u64,
     /// The number of activations that have called a function that may return several times.
     pub jumps: u64,
-    /// The tracer's own.
+    /// The tracer's own data.
     pub stream: *mut core::ffi::c_void,
 }
 
@@ -81,7 +80,6 @@ impl Order {
     /// Offset of those that came next.
     pub const NEXT: usize = offset_of!(Order, next);
 
-    /// Nothing is known.
     #[must_use]
     pub const fn new() -> Self {
         Self { next: [0; CACHE], last: 0 }
@@ -130,7 +128,7 @@ pub enum Special {
     /// A signal handler begins (in a stream of level 1 or more). Payload: the signal; next words: the number of the
     /// interrupted stream, and where it was interrupted ([`position`]); 0 and 0 if nobody knows.
     Handler = 5,
-    /// It has returned.
+    /// The handler has returned.
     HandlerEnd = 6,
     /// A mark of the program's; next word: its value.
     Mark = 7,
@@ -170,11 +168,10 @@ pub const AWAY: u64 = 1 << 16;
 /// Tokens of [`Special::Context`] have at most so many bytes: longer ones are cut, and say so.
 pub const TOKEN_LEN: usize = 2048;
 
-/// Why nothing is known ([`Special::Gap`]).
+/// The reasons of a [`Special::Gap`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Gap {
-    /// The program has stopped recording.
     Stopped = 1,
     /// The thread has switched to another stack, and is not recorded any more. Written by releases before
     /// [`Special::Left`].
@@ -196,7 +193,6 @@ pub enum Gap {
 /// The shift of a special word's kind.
 pub const KIND_SHIFT: u32 = 48;
 
-/// A special word.
 #[must_use]
 pub const fn special(kind: Special, payload: u64) -> u64 {
     (kind as u64) << KIND_SHIFT | payload & ((1 << KIND_SHIFT) - 1)
@@ -253,7 +249,6 @@ pub const fn event(key: u64, function: u32, node: u32) -> u64 {
 
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"PCCEtrac";
-/// The version of the format.
 pub const VERSION: u32 = 1;
 /// Bytes of a file's head: [`MAGIC`], [`VERSION`] (4), zeros (4), then the words [`USED`], [`STREAMS`], [`SYNCED`] and
 /// [`RING`].
@@ -288,9 +283,7 @@ pub struct Chunk {
     pub size: u64,
     /// [`KIND_STREAM`], [`KIND_IMAGE`] or [`KIND_PART`].
     pub kind: u32,
-    /// The process that wrote it.
     pub process: u32,
-    /// The thread.
     pub thread: u32,
     /// 0: the thread itself; else a stream of signal handlers, which interrupt the stream of the level below.
     pub level: u32,
@@ -314,7 +307,7 @@ pub struct Chunk {
     /// Verify mode: events of the stream when this chunk was closed. Else 0. The event of which only a part of the code
     /// is in it is one of them.
     pub events: u64,
-    /// Verify mode: their hash.
+    /// Verify mode: the hash of the events.
     pub hash: u64,
     /// In a stream's chunk that does not end [`OPEN`], the checksum of its end and its words ([`end_checksum`]). In an
     /// image's chunk, the checksum of the [`Image`] and the path.
@@ -325,7 +318,6 @@ pub struct Chunk {
     /// may be loaded where another one was: an address means the image there that was described last, and not after
     /// more loads than the stream knew of.
     pub loads: u64,
-    /// [`head_checksum`].
     pub head: u64,
 }
 
@@ -354,11 +346,9 @@ pub const fn position(sequence: u64, words: u64, bits: u32) -> u64 {
     sequence << 40 | words << 8 | bits as u64
 }
 
-/// Bytes of a chunk's head.
 pub const CHUNK_HEAD: u64 = size_of::<Chunk>() as u64;
 const _: () = assert!(CHUNK_HEAD == 136);
 
-/// A chunk of a stream.
 pub const KIND_STREAM: u32 = 1;
 /// A chunk that describes an image.
 pub const KIND_IMAGE: u32 = 2;

@@ -39,7 +39,6 @@ pub trait Unwind: Copy + UnwindContextStorage<usize> {
     const NO_VALUES: Self::Values;
     /// The program counter, in whose place the tables have the return address.
     const PC: usize;
-    /// The stack pointer.
     const SP: usize;
     /// The register that compilers use as frame pointer.
     const FRAME_POINTER: usize;
@@ -111,7 +110,7 @@ pub enum End {
     Pushed = 0,
     /// The last function has no caller.
     Outermost = 1,
-    /// There are more.
+    /// The list is full.
     Bound = 2,
     /// The caller of the last function was not found: no unwind tables, or a damaged stack.
     Lost = 3,
@@ -127,7 +126,7 @@ pub struct Interruption {
     len: usize,
     /// The first and the last address in front of which some are left out; the first is [`MAX_ADDRESSES`] if none are.
     left_out: (usize, usize),
-    /// Why there are no more.
+    /// The reason why there are no more.
     pub end: End,
     /// True if the chain of frames is not that of the activations here: `longjmp` or an exception that is being
     /// delivered has left it behind, or the stack is another one.

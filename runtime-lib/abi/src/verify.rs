@@ -23,7 +23,6 @@ pub struct Relative<T> {
 }
 
 impl<T> Relative<T> {
-    /// The pointer.
     #[inline(always)]
     pub fn get(&self) -> *const T {
         let place = (&raw const *self).expose_provenance();
@@ -105,8 +104,6 @@ pub struct FunctionRecord {
 }
 
 impl FunctionRecord {
-    /// Its in-edges.
-    ///
     /// # Safety
     /// The record is one of a loaded module.
     #[inline(always)]
@@ -125,8 +122,6 @@ impl FunctionRecord {
         unsafe { self.starts.rows(self.start_count) }
     }
 
-    /// The groups.
-    ///
     /// # Safety
     /// As [`in_edges`](Self::in_edges).
     #[inline(always)]
@@ -139,9 +134,7 @@ impl FunctionRecord {
 /// The start of the sub-path that a direct call begins.
 #[repr(C)]
 pub struct Start {
-    /// The call site.
     pub site: Relative<u8>,
-    /// The function called.
     pub function: Relative<FunctionRecord>,
 }
 
@@ -152,9 +145,7 @@ pub struct InEdge {
     pub start: u64,
     /// The number that the call adds to the id.
     pub constant: u64,
-    /// The caller.
     pub caller: Relative<FunctionRecord>,
-    /// The call site.
     pub site: Relative<u8>,
     /// Open calls: the group of functions that the call may reach and that make tail calls; [`NO_GROUP`] if there are
     /// none.
@@ -163,5 +154,5 @@ pub struct InEdge {
     pub callee: Relative<FunctionRecord>,
 }
 
-/// No [`InEdge::group`].
+/// An [`InEdge::group`] that is none.
 pub const NO_GROUP: u64 = u64::MAX;

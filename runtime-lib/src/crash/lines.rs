@@ -40,14 +40,14 @@ impl Out {
         self.text(b"\n");
     }
 
-    /// A text that somebody else has made.
+    /// A text of unknown origin.
     pub(super) fn name(&mut self, name: &[u8]) {
         for &byte in name {
             self.text(&[if byte < b' ' || byte == 0x7f { b'?' } else { byte }]);
         }
     }
 
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     pub(super) fn link(&mut self, link: &CStr) {
         let mut path = [0_u8; 1024];
         let arguments = [link.as_ptr() as usize, path.as_mut_ptr() as usize, path.len(), 0, 0, 0];
@@ -140,7 +140,7 @@ fn write(descriptor: c_int, mut bytes: &[u8]) {
         let written = sys::write(descriptor, bytes);
         match usize::try_from(written) {
             Ok(written) => bytes = &bytes[written.min(bytes.len())..],
-            // Nobody reads the pipe at the moment.
+            // The reader of the pipe does not read at the moment.
             Err(_) if written == -(libc::EAGAIN as isize) || written == -(libc::EINTR as isize) => {
                 tries += 1;
                 wait(1_000_000, 1_000_000, || false);

@@ -1,5 +1,5 @@
-//! What the handler works with, in pages of its own: a write that runs away through the program's data upwards stops in
-//! front of them, at pages that nobody can write to.
+//! The memory of the handler, in pages of its own: a write that runs away upwards through the program's data stops in
+//! front of them, at pages that cannot be written to.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -15,31 +15,31 @@ use pcce_system::settled::Settled;
 /// Room for the context of the thread that crashed.
 pub(super) const OWN_TEXT: usize = 1 << 16;
 
-/// Memory that whoever the atomics name may use.
+/// Memory for the thread that the atomics name.
 pub(super) struct Shared<T>(pub(super) UnsafeCell<T>);
 
 // SAFETY: each use says why nobody else uses it.
 unsafe impl<T> Sync for Shared<T> {}
 
-/// What is known from the installation on.
+/// The settings, which are fixed at the installation.
 pub(super) struct Settings {
-    /// What was installed before, by the index of the signal.
+    /// The actions that were installed before, by the index of the signal.
     former: [Action; SIGNALS.len()],
-    /// What is installed for `SIGABRT`.
+    /// The action that is installed for `SIGABRT`.
     pub(super) abort: Action,
-    /// Where reports go: a file descriptor and 1 more, or 0 for the file.
+    /// The destination of reports: 1 more than a file descriptor, or 0 for the file.
     descriptor: AtomicI32,
     pub(super) file: FileName,
 }
 
 impl Settings {
-    /// What was installed before.
+    /// The action that was installed before.
     pub(super) fn former(&self, index: usize) -> Action {
         // SAFETY: in the array; written before the handler was installed.
         unsafe { (&raw const self.former[index]).read_volatile() }
     }
 
-    /// Where reports go: a file descriptor. None for the file.
+    /// The file descriptor to which reports go. None for the file.
     pub(super) fn descriptor(&self) -> Option<c_int> {
         self.descriptor.load(Ordering::Relaxed).checked_sub(1).filter(|&descriptor| descriptor >= 0)
     }
@@ -49,18 +49,17 @@ impl Settings {
         self.descriptor.store(descriptor.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Remembers what was installed before.
     pub(super) fn set_former(&mut self, index: usize, action: Action) {
         self.former[index] = action;
     }
 }
 
-/// What changes while a report is written.
+/// The data that change while a report is written.
 #[repr(C, align(4096))]
 pub(super) struct State {
     /// The thread that reports; 0 while none does. One report a process.
     pub(super) reporter: AtomicI32,
-    /// Its report is written.
+    /// The report is written.
     pub(super) done: AtomicBool,
     /// It has crashed itself, and says so.
     pub(super) again: AtomicBool,
@@ -68,9 +67,9 @@ pub(super) struct State {
     pub(super) restored: AtomicU32,
     /// For the reporting thread: its signal, in case it crashes again.
     pub(super) first: Shared<MaybeUninit<Crash>>,
-    /// For the reporting thread.
+    /// The text of the reporting thread.
     pub(super) text: Shared<[u8; OWN_TEXT]>,
-    /// What the other threads say.
+    /// The answers of the other threads.
     pub(super) others: Others,
 }
 
@@ -101,24 +100,24 @@ static KEPT: Kept = Kept {
     end: Settled::new(0),
 };
 
-/// What is known from the installation on.
+/// The settings, which are fixed at the installation.
 pub(super) fn settings() -> &'static Settings {
     KEPT.settings.get()
 }
 
-/// Changes it.
+/// Changes the settings.
 ///
 /// # Safety
-/// Nobody else does at the same time.
+/// No other thread does so at the same time.
 pub(super) unsafe fn settle(change: impl FnOnce(&mut Settings)) {
-    // SAFETY: by the contract; who reads meanwhile reads atomics, and what was there before.
+    // SAFETY: by the contract. Meanwhile only atomics and old values are read.
     unsafe {
         KEPT.settings.settle(|settings| change(&mut *settings));
         KEPT.end.settle(|_| ());
     }
 }
 
-/// What changes while a report is written.
+/// The data that change while a report is written.
 pub(super) fn state() -> &'static State {
     &KEPT.state
 }

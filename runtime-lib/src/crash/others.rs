@@ -1,4 +1,4 @@
-//! The contexts of the other threads, which they tell themselves.
+//! The contexts of the other threads, which they write themselves.
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -25,7 +25,7 @@ struct Other {
     context: AtomicPtr<libc::ucontext_t>,
 }
 
-/// Where a thread that is asked writes its context.
+/// The place where a thread that is asked writes its context.
 struct Slot {
     state: AtomicU32,
     len: AtomicUsize,
@@ -37,7 +37,7 @@ const ASKED: u32 = 1;
 const ANSWERING: u32 = 2;
 const ANSWERED: u32 = 3;
 
-/// What is known of the other threads.
+/// The other threads.
 pub(super) struct Others {
     crashed: [Other; 16],
     /// One is lost with each thread that begins to answer and does not end.
@@ -47,7 +47,6 @@ pub(super) struct Others {
 }
 
 impl Others {
-    /// Nothing.
     pub(super) const fn new() -> Self {
         let crashed = [const {
             Other {
@@ -110,7 +109,7 @@ pub(super) unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
     // SAFETY: the kernel's.
     tracer::tell_last(unsafe { interrupted_pc(context) });
     slot.state.store(ANSWERED, Ordering::Release);
-    // What the signal interrupted may be a wait: going on, the program might even end before it has crashed.
+    // The signal may have interrupted a wait: going on, the program might end before it dies of the crash.
     if crashed.is_none() {
         stay();
     }
@@ -159,7 +158,7 @@ pub(super) fn others(out: &mut Out, signal: c_int, own: c_int) {
     sys::close(folder as c_int);
 }
 
-/// The kernel does not tell which threads there are.
+/// The kernel does not list the threads.
 fn not_listed(out: &mut Out, error: isize) {
     out.text(b"incomplete: the other threads cannot be listed: ");
     match error.unsigned_abs() as c_int {

@@ -28,7 +28,7 @@ impl Table {
         1 << self.bits()
     }
 
-    /// Where the slots for a hash begin.
+    /// The first slot for a hash.
     #[inline(always)]
     pub(super) fn start(self, hash: u64) -> u64 {
         hash >> (64 - self.bits())
@@ -198,7 +198,7 @@ impl Index {
             // SAFETY: as in linked().
             let hash = hash(unsafe { &*((found & ADDRESS) as *const Key) });
             let mut slot = to.start(hash);
-            // Where another thread has linked it in, nothing in front of it is empty, now or then.
+            // If another thread has linked the node in, no slot in front of it is empty, now or then.
             while let Err(there) =
                 to.slot(slot).compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire)
                 && there != found

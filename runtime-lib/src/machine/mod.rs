@@ -1,5 +1,5 @@
-//! What the runtime needs of the machine, beside the walk over stacks in `pcce-abi`. Everything else in this crate is
-//! generic.
+//! The machine-dependent part of the runtime, beside the walk over stacks in `pcce-abi`. Everything else in this crate
+//! is generic.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

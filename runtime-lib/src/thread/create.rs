@@ -69,9 +69,6 @@ unsafe fn create_thrd(
 }
 
 /// `pthread_create`, called at `site`.
-///
-/// # Safety
-/// As `pthread_create`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_pthread_create(
     thread: *mut libc::pthread_t,
@@ -85,9 +82,6 @@ pub unsafe extern "C" fn __pcce_pthread_create(
 }
 
 /// `pthread_create`, called by other code.
-///
-/// # Safety
-/// As `pthread_create`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_other_pthread_create(
     thread: *mut libc::pthread_t,
@@ -100,9 +94,6 @@ pub unsafe extern "C" fn __pcce_other_pthread_create(
 }
 
 /// `thrd_create` of C11, called at `site`. The start routine returns an `int`, in the same register.
-///
-/// # Safety
-/// As `thrd_create`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_thrd_create(
     thread: *mut libc::pthread_t,
@@ -115,9 +106,6 @@ pub unsafe extern "C" fn __pcce_thrd_create(
 }
 
 /// `thrd_create`, called by other code.
-///
-/// # Safety
-/// As `thrd_create`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_other_thrd_create(
     thread: *mut libc::pthread_t,

@@ -1,8 +1,8 @@
-//! The end of threads: keys, whose destructors tell.
+//! The end of threads: keys, whose destructors are called then.
 //!
-//! Threads that begin in the runtime's function keep their record in one. In others nothing tells when `pthread_exit`
-//! or a cancellation has ended their calls, but that the destructor of another key is called. That is the first key of
-//! the process, so that the destructor comes in front of those of the program.
+//! Threads that begin in the runtime's function keep their record in one key. In other threads, only the destructor of
+//! another key shows that `pthread_exit` or a cancellation has ended their calls. That is the first key of the process,
+//! so that its destructor comes before those of the program.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::{null, null_mut};
@@ -55,7 +55,8 @@ pub fn keep(creation: *mut Creation) -> bool {
     }
 }
 
-/// Has the end of this thread told, which did not begin in the runtime's function. A signal handler may call this.
+/// Has [`ended`] called at the end of this thread, which did not begin in the runtime's function. A signal handler may
+/// call this.
 pub fn watch() {
     let key = FIRST.load(Ordering::Relaxed);
     if (1..=ROOM).contains(&key) {
@@ -77,7 +78,7 @@ pub extern "C" fn __pcce_threads_start(_: c_int) {
 unsafe extern "C" fn ended(_: *mut c_void) {
     // SAFETY: this thread's block; all of its calls have ended.
     unsafe {
-        // Of the initial thread the tracer knows it.
+        // The tracer knows the end of the initial thread by itself.
         if (*tls()).top != Link::NULL && sys::gettid() != sys::getpid() {
             tracer::unwound();
         }
@@ -104,7 +105,7 @@ unsafe extern "C" fn end(creation: *mut c_void) {
 /// All calls of this thread have ended, without a word.
 ///
 /// # Safety
-/// So it is.
+/// The calls of the thread are over.
 pub unsafe fn forget_calls() {
     // SAFETY: this thread's block.
     unsafe {

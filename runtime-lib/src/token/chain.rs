@@ -1,4 +1,4 @@
-//! The chain of pushed frames, read with the care that the moment needs.
+//! The chain of pushed frames. Memory is checked before it is read where the stack may be damaged.
 
 use core::ptr::null;
 
@@ -10,10 +10,10 @@ use crate::signal::SignalFrame;
 use crate::unwind::{Interruption, Process, Unwind as _};
 use crate::{Native, Registers};
 
-/// So many activations are walked at most where a handler was called: contexts of handlers are taken often.
+/// The most activations that are walked where a handler was called: contexts of handlers are taken often.
 const BELOW_HANDLERS: usize = 1 << 14;
 
-/// The chain of frames, read with the care that is needed.
+/// A reader of the chain.
 pub(super) struct Frames {
     pub(super) links: Links,
     pub(super) suspect: bool,
@@ -39,7 +39,7 @@ impl Frames {
         }
     }
 
-    /// What a frame holds, with the id of its sub-path; None at the end.
+    /// Reads a frame, with the id of its sub-path; None at the end.
     pub(super) fn read(&mut self, link: Link) -> Option<Frame> {
         if link.is_null() {
             return None;
@@ -89,7 +89,7 @@ impl Frames {
         offset::distance(site, place, base, self.suspect.then_some(&mut self.process))
     }
 
-    /// What the ids of a sub-path count from, though its frame may not be there.
+    /// The base from which the ids of a sub-path count; None if the frame that has it is not there.
     pub(super) fn base(&mut self, link: Link) -> Option<u64> {
         let id = link.frame().addr() + core::mem::offset_of!(Frame, id);
         if link.is_relative() { self.process.word(id) } else { Some(0) }
@@ -107,7 +107,7 @@ impl Frames {
 /// The point that a signal interrupted. `context`: what its frame holds; null if a sanitizer has called the handler
 /// late. `prev`: from there on the chain was to be followed there.
 pub fn interrupted(context: usize, prev: Link, process: &mut Own) -> Option<Interruption> {
-    // Where no code can be, so that nothing more is found.
+    // An address where no code can be, so that nothing more is found.
     let registers = if context == 0 { Registers::at(1, 0) } else { Native::interrupted(process, context)? };
     let mut point = Interruption::walk(registers, prev.frame().addr(), BELOW_HANDLERS, process);
     point.detached |= is_unknown(prev);
@@ -130,11 +130,10 @@ pub fn task(top: Link, suspect: bool) -> Option<usize> {
     None
 }
 
-/// A frame of the chain.
 pub(super) struct Element {
     /// The link that leads to it.
     pub(super) link: Link,
-    /// What it holds, with the id of its sub-path.
+    /// The frame, with the id of its sub-path.
     pub(super) frame: Frame,
     /// Its stack offset, in words; 0 where that is not known, or not needed.
     pub(super) distance: u64,
@@ -149,7 +148,6 @@ pub(super) struct Elements {
 }
 
 impl Elements {
-    /// From `top` on.
     pub(super) fn new(mut frames: Frames, top: Link) -> Self {
         let next = frames.read(top).map(|frame| (top, frame));
         Self { frames, next }

@@ -17,7 +17,7 @@ use crate::signal;
 use crate::state::tls;
 use crate::unwind::Interruption;
 
-/// What one pass over the context found out.
+/// The result of one pass over the context.
 struct Extent {
     /// Length of the whole token in characters.
     len: usize,
@@ -45,10 +45,9 @@ impl Extent {
     }
 }
 
-/// What is to be written.
+/// The context that is to be written.
 pub(super) struct Context<'a> {
     pub(super) capture: Capture<'a>,
-    /// The id of the sub-path.
     pub(super) id: u64,
     pub(super) top: Link,
     /// True if ids of the sub-path count from that of a frame, whether or not `top` leads there.
@@ -57,13 +56,12 @@ pub(super) struct Context<'a> {
     pub(super) suspect: bool,
 }
 
-/// Where the token is taken.
+/// The place where the token is taken.
 pub(super) enum Capture<'a> {
     /// In code that is not instrumented.
     None,
     /// At a capture site, in an activation with this canonical frame address; 0 where that is not needed.
     Site(*const u8, usize),
-    /// At an interrupted point.
     Point(&'a Interruption),
 }
 
@@ -155,8 +153,8 @@ unsafe fn write(
         }
     }
     extent.fits_at_all = out.finished_len() <= limit;
-    // What is not instrumented and has an id was reached by an open call of the executable's. If ids count from a
-    // frame, the decoder finds out.
+    // Code that is not instrumented and has an id was reached by an open call of the executable's. If ids count from a
+    // frame, the decoder finds that out.
     let open = matches!(context.capture, Capture::None) && (context.id != 0 || context.relative);
     let mut next = match open {
         true => {
@@ -352,7 +350,7 @@ impl Images {
         }
     }
 
-    /// The address in the file of the image. 0 where there is none: nobody could use it, and it would tell where the
+    /// The address in the file of the image. 0 without a file: the address would be of no use, and disclose where the
     /// process has its memory.
     fn offset(&self, number: usize, address: usize) -> usize {
         let image = self.get(number);

@@ -12,8 +12,8 @@
 //! A site is the beginning of its image's build id and its address in there, both in hexadecimal digits: `0fa2…+12`.
 //!
 //! Signal handlers write, too, and threads and processes into one file. So a line is made in memory of its own, and
-//! written in one go, to a file that is open for that long only: the program may close all files, and use their numbers
-//! for its own. What cannot be written is told once, and then no more is.
+//! written by one call, to a file that is open for that long only: the program may close all files, and use their
+//! numbers for its own. The first failure writes a message, and ends the writing.
 
 use core::ffi::{CStr, c_int};
 use core::mem::offset_of;
@@ -33,11 +33,11 @@ use crate::token::{Taken, WATCH, Watch};
 use crate::unwind::{Process as _, Unwind as _};
 use pcce_system::machine::stack_pointer;
 
-/// Names the file.
+/// The variable that names the file.
 const VARIABLE: &CStr = c"PCCE_VERIFY_CAPTURES";
 /// Only each capture with a number that this one divides is written.
 const EVERY_VARIABLE: &CStr = c"PCCE_VERIFY_EVERY";
-/// So many records are written at most.
+/// The most records of a line.
 const MOST: usize = 4096;
 /// Longer names of functions are not written.
 const MOST_NAME: usize = 4096;
@@ -49,7 +49,7 @@ const ENTRY: usize = 3 * MOST_NAME + 64;
 static FILE: FileName = FileName::new();
 static EVERY: AtomicU64 = AtomicU64::new(1);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
-/// Something could not be written.
+/// True if something could not be written.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Has captures written, if the environment asks for it.
@@ -109,7 +109,7 @@ fn write(taken: Taken, token: &[u8]) {
     line.put(b" ");
     let end = List::at(taken).write(&mut line);
     line.put(&[end, b'\n']);
-    // Nobody waits for the reader of a pipe.
+    // Without waiting for the reader of a pipe.
     match FILE.open(How::AppendAtOnce, 0) {
         Ok(file) => {
             let error = within_limits(|| write_all(file, line.bytes()));
@@ -161,7 +161,7 @@ const MORE: u8 = b'+';
 /// Further ones are not known.
 const UNKNOWN: u8 = b'?';
 
-/// What is active at a capture, by the shadow stack. Memory is asked for before it is read: the program may have
+/// The activations at a capture, by the shadow stack. Memory is checked before it is read: the program may have
 /// crashed.
 struct List {
     memory: Own,
@@ -173,12 +173,12 @@ struct List {
     top: Link,
 }
 
-/// What comes behind the records of a handler.
+/// The end of a handler's records.
 #[derive(PartialEq, Eq)]
 enum Next {
-    /// Those of what it has interrupted.
+    /// Records of the interrupted functions follow.
     Interrupted,
-    /// Nothing: they were no handler's.
+    /// No records follow: these were no handler's.
     Nothing,
     Unknown,
 }

@@ -12,8 +12,8 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
     // SAFETY: live records and frames of this thread, tables of loaded modules.
     unsafe {
         let Shadow { prev: caller, function, id, top, .. } = *record;
-        // In targeted mode an executable's functions that reach no target call those of other modules without a push.
-        // Where these take contexts, the decoder shows no callers.
+        // In targeted mode an executable's functions that reach no target call functions of other modules without a
+        // push. If these take contexts, the decoder shows no callers.
         if !caller.is_null() {
             let callers = (*caller).function;
             if (*callers).silent == 1 && !(*callers).open.get().is_null() && (*function).open.get().is_null()
@@ -31,8 +31,8 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             // A function that an open call reached has pushed, and has left its activation to this one.
             let diverted = !frame.is_null() && (*frame).site().is_null() && (*frame).left() && found == 0;
             let (id, top) = if diverted { ((*frame).id, (*frame).prev) } else { (id, top) };
-            // Called by instrumented code that knows it, it finds the caller's state. Whoever else calls it pushes, is
-            // an open call, or code that is not instrumented.
+            // If instrumented code that knows the function calls it, it finds the caller's state. Other callers push,
+            // make an open call, or are not instrumented.
             let (frame, found) = (top.frame(), id.wrapping_sub(top.base()));
             let known = is_callers(id, top);
             let entered = !frame.is_null() && found == 0 && is_pushed_by(top, caller);
@@ -96,7 +96,8 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 let outer = (*frame).prev;
                 return match in_edge(open, (*frame).id, outer, caller) {
                     Ok(edge) => said(!replaced || (*frame).left() || shows_tail(edge, function)),
-                    // By one that a direct call reached, and that left. The decoder knows who that was, and no more.
+                    // Entered by a function that a direct call reached, and that left its activation. The decoder knows
+                    // that function, and no more.
                     Err(_)
                         if replaced && from(frame) == 0 && direct(outer) && is_pushed_by(outer, caller) =>
                     {
@@ -138,7 +139,7 @@ unsafe fn shows_tail(edge: *const InEdge, function: *const FunctionRecord) -> bo
 
 /// In [`Shadow::left`]: a function that was called there has just left its activation to another one.
 pub(super) const LEAVES: u8 = 1;
-/// The same, and the other one has begun.
+/// The same, and the other activation has begun.
 pub(super) const LEFT: u8 = 2;
 
 /// Returns whether another function has left its activation to this one.
@@ -156,13 +157,13 @@ unsafe fn is_pushed_by(frame: Link, caller: *const Shadow) -> bool {
     }
 }
 
-/// Where it is kept that a function which this activation called has left its own one.
+/// The place that says whether a function which this activation called has left its own activation.
 pub(super) unsafe fn left_from(caller: *mut Shadow) -> *mut u8 {
     // SAFETY: this thread's block, or a live record.
     unsafe { if caller.is_null() { &raw mut (*tls()).shadow_left } else { (&raw mut (*caller).left).cast() } }
 }
 
-/// The function in which the sub-path starts above a frame, where a direct call tells; else null. `function`: one of
+/// The function in which the sub-path above a frame starts, if a direct call pushed it; else null. `function`: one of
 /// the module whose sub-path it is.
 unsafe fn known_start(function: *const FunctionRecord, top: Link) -> *const FunctionRecord {
     if top.is_null() {

@@ -1,7 +1,7 @@
 //! Traces of calls: files, and words of streams in chunks with the right heads and checksums, which no mutation of
 //! bytes would hit.
 
-use pcce::trace::{EventKind, Replay, NONE, OPEN, Programs, Reader, TraceFile, UNKNOWN};
+use pcce::trace::{EventKind, NONE, OPEN, Programs, Reader, Replay, TraceFile, UNKNOWN};
 use pcce_abi::trace::{CHUNK_HEAD, CONTINUED, ENDED, FIRST, OPEN as UNFINISHED, UNIT};
 use pcce_dictionary::trace::Kind;
 

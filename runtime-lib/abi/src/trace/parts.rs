@@ -9,7 +9,6 @@ use super::{AWAY, CHUNK_HEAD, CONTEXT_WORDS, FULL, KIND_SHIFT, Special, UNIT};
 
 /// Words between two of a row's samples.
 pub const STEP: usize = 64;
-/// Samples of a row.
 pub const SAMPLES: usize = (UNIT as usize - CHUNK_HEAD as usize) / 8 / STEP;
 
 /// A run's description of a chunk. All zero as long as the chunk has not ended.
@@ -38,7 +37,6 @@ impl Row {
 pub struct Head {
     /// Which part it is, from 0.
     pub part: u32,
-    /// How many there are.
     pub parts: u32,
 }
 
@@ -133,7 +131,7 @@ pub const fn names_function(kind: u64) -> bool {
         || kind == Special::Back as u64
 }
 
-/// A fingerprint with another word.
+/// Continues a fingerprint with another word.
 const fn mix(sum: u64, word: u64) -> u64 {
     (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
 }

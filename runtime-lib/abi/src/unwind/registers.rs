@@ -36,7 +36,6 @@ impl<M: Unwind> Registers<M> {
         (number < values.len() && self.known >> number & 1 == 1).then(|| values[number])
     }
 
-    /// Sets a register.
     pub fn set(&mut self, number: usize, value: u64) {
         self.values.as_mut()[number] = value;
         self.known |= 1 << number;
@@ -47,12 +46,10 @@ impl<M: Unwind> Registers<M> {
         self.get(M::PC).is_some()
     }
 
-    /// The program counter.
     pub fn pc(&self) -> usize {
         self.get(M::PC).unwrap_or(0) as usize
     }
 
-    /// The stack pointer.
     pub fn sp(&self) -> usize {
         self.get(M::SP).unwrap_or(0) as usize
     }

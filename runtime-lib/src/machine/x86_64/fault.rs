@@ -1,4 +1,4 @@
-//! What crash reports need of the processor: a thread whose own memory was written over, and instructions that fail.
+//! Crash reports: a thread whose own memory was written over, and instructions that fail.
 
 use core::arch::{asm, global_asm};
 use core::ffi::c_int;
@@ -46,8 +46,8 @@ global_asm!(
     ".popsection",
 );
 
-/// Has the code that a signal interrupted cause another one when it goes on. What no instruction causes (`SIGABRT`) is a segment
-/// fault: so ends libc's `abort`, too, where its signal does not end the process.
+/// Has the code that a signal interrupted cause another one when it goes on. A signal that no instruction causes
+/// (`SIGABRT`) becomes a segment fault, as in libc's `abort` where its signal does not end the process.
 ///
 /// # Safety
 /// The kernel's context.
@@ -68,9 +68,9 @@ pub unsafe fn fault_of(signal: c_int, context: *mut libc::ucontext_t) {
     }
 }
 
-/// Ends a signal handler, as its return would. Where a sandbox refuses that, the next instructions would be anybody's
-/// behind a return; here the signal, which was sent again, comes now. Returns if the kernel's context is not within
-/// `near` bytes: sanitizers call handlers with copies.
+/// Ends a signal handler, as its return would. Where a sandbox refuses that, unknown instructions would follow behind a
+/// return; here the signal, which was sent again, comes now. Returns if the kernel's context is not within `near`
+/// bytes: sanitizers call handlers with copies.
 ///
 /// # Safety
 /// Called by a signal handler with what the kernel gave.
@@ -109,7 +109,7 @@ unsafe extern "C" fn refused(signal: c_int) {
     }
 }
 
-/// What was found in the thread's own memory, which is put back.
+/// The contents of the thread's own memory, which are put back.
 pub struct Found {
     base: usize,
     pointer: usize,

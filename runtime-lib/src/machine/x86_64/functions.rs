@@ -69,10 +69,10 @@ global_asm!(
     ".popsection",
 );
 
-// Where a thread begins. `pthread_exit` and cancellation end the start routine in the middle, and destructors of
-// thread-local objects run afterwards: the state must be the empty one for them. So this is a cleanup handler, as
+// The start of a thread. `pthread_exit` and cancellation end the start routine in the middle, and destructors of
+// thread-local objects run afterwards: the state must be the empty one for them. So this has a cleanup handler, as
 // pthread_cleanup_push makes it in C; it works without unwind tables as well. In assembly, since Rust has no call that
-// returns twice, and no frame that foreign unwinding may pass.
+// returns several times, and no frame that foreign unwinding may pass.
 //
 // The frame: __pthread_unwind_buf_t (104 bytes), the result at 112.
 global_asm!(
@@ -123,8 +123,9 @@ global_asm!(
     argument = const offset_of!(Creation, argument),
 );
 
-// Constructors. By the exported name, so that of several runtimes in a process, the executable's ones are started.
-// In front of the program's own, which may take contexts: who has given numbers cannot share a file of them any more.
+// Constructors. They are called by the exported names, so that of several runtimes in a process, the executable's one
+// is started. They come before the program's own constructors, which may take contexts: a process that has given
+// numbers can no longer share a file of them.
 global_asm!(
     ".pushsection .init_array.00001,\"aw\",@init_array",
     ".p2align 3",

@@ -1,8 +1,8 @@
 //! `setjmp` and `longjmp`: what must be assembly, and how glibc keeps registers.
 //!
-//! The state becomes the other activation's before libc's `longjmp` is called, which runs what libc has to clean up. So
-//! who interrupts meanwhile finds a state that is not that of the functions on the stack. Among the return addresses is
-//! then one in `__pcce_longjmp`: readers know by its name that the addresses tell who is active, and not the id.
+//! The state becomes the other activation's before libc's `longjmp` is called, which runs libc's cleanups. So a handler
+//! that interrupts meanwhile finds a state that is not that of the functions on the stack. One of the return addresses
+//! is then in `__pcce_longjmp`: readers know by its name that the addresses, and not the id, are the context.
 
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
@@ -96,7 +96,7 @@ global_asm!(
     "mov rsi, [rsp + 16]",
     "call [rsp]",
     "ud2",
-    // Never executed: who has this code is to have `libpcce_libc.a`, too, where that is linked.
+    // Never executed: a program with this code must have `libpcce_libc.a`, too, where that is linked.
     "jmp longjmp@PLT",
     ".cfi_endproc",
     ".size __pcce_longjmp, . - __pcce_longjmp",

@@ -1,4 +1,4 @@
-//! What the runtime and the tracer need of the machine. Everything else in this crate is generic.
+//! The machine-dependent part of this crate, for the runtime and the tracer. Everything else in this crate is generic.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
