@@ -5,6 +5,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sys;
+use pcce_system::machine::PAGE_SIZE;
 use pcce_system::settled::{SIGNAL_FRAME, auxiliary};
 
 /// Size of an alternate stack, without what the kernel writes to it.
@@ -15,23 +16,22 @@ pub static NEEDED: AtomicBool = AtomicBool::new(false);
 
 /// Memory for an alternate stack, with a page below it that nobody may touch. Null if there is none.
 pub fn new_stack() -> *mut c_void {
-    let size = stack_size() + PAGE;
+    let size = stack_size() + PAGE_SIZE;
     let stack = sys::map(size, libc::MAP_NORESERVE);
     if !stack.is_null() {
-        let arguments = [stack as usize, PAGE, libc::PROT_NONE as usize, 0, 0, 0];
+        let arguments = [stack as usize, PAGE_SIZE, libc::PROT_NONE as usize, 0, 0, 0];
         // SAFETY: the first page of what was just made.
         unsafe { sys::call(libc::SYS_mprotect, arguments) };
     }
     stack
 }
 
-const PAGE: usize = 4096;
 /// Pages that what the kernel writes, and the beginning of the handler, need.
 const TOUCHED: usize = 3;
 
 fn stack_size() -> usize {
     // The kernel's own frame needs further room.
-    (STACK + auxiliary(SIGNAL_FRAME)).next_multiple_of(PAGE)
+    (STACK + auxiliary(SIGNAL_FRAME)).next_multiple_of(PAGE_SIZE)
 }
 
 /// Signals are handled on this stack from now on. False if there is none, or the kernel refuses.
@@ -47,11 +47,11 @@ pub unsafe fn use_stack(stack: *mut c_void) -> bool {
         // Touches the memory where the handler begins. The kernel takes the handler of `SIGABRT` off when it calls it,
         // and until the handler is there again, another thread would end the process: no page fault should lengthen
         // that time.
-        let end = stack.cast::<u8>().add(PAGE + stack_size());
+        let end = stack.cast::<u8>().add(PAGE_SIZE + stack_size());
         for page in 1..=TOUCHED {
-            end.sub(page * PAGE).write_volatile(0);
+            end.sub(page * PAGE_SIZE).write_volatile(0);
         }
-        let stack = libc::stack_t { ss_sp: stack.add(PAGE), ss_flags: 0, ss_size: stack_size() };
+        let stack = libc::stack_t { ss_sp: stack.add(PAGE_SIZE), ss_flags: 0, ss_size: stack_size() };
         sys::set_alternate_stack(&stack)
     }
 }
@@ -78,7 +78,7 @@ pub unsafe fn end_thread(stack: *mut c_void) {
     let Some(current) = sys::alternate_stack() else { return };
     // SAFETY: by the contract; the program may have another alternate stack meanwhile.
     unsafe {
-        if current.ss_sp == stack.add(PAGE) {
+        if current.ss_sp == stack.add(PAGE_SIZE) {
             if current.ss_flags & libc::SS_ONSTACK != 0 {
                 return;
             }
@@ -87,6 +87,6 @@ pub unsafe fn end_thread(stack: *mut c_void) {
                 return;
             }
         }
-        sys::unmap(stack, stack_size() + PAGE);
+        sys::unmap(stack, stack_size() + PAGE_SIZE);
     }
 }

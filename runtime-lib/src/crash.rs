@@ -426,7 +426,7 @@ unsafe fn report(crash: &Crash, own: c_int) {
     };
     out.context(context);
     // SAFETY: the kernel's.
-    crate::tracer::tell_last(unsafe { interrupted_pc(crash.context) });
+    crate::tracer::write_last(unsafe { interrupted_pc(crash.context) });
     others(&mut out, crash.signal, own);
     out.text(b"end: complete\n");
     out.flush();

@@ -16,11 +16,11 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use pcce_system::machine::PAGE_SIZE;
 use pcce_system::weak_address;
 
 use crate::context;
 use crate::intern::Interner;
-use crate::machine::PAGE_SIZE;
 use crate::output::FileName;
 use crate::profile::{Arena, Writer};
 use crate::state::tls;

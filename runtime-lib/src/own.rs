@@ -4,6 +4,8 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use pcce_system::machine::PAGE_SIZE;
+
 use crate::image::Image;
 use crate::sys;
 use crate::unwind::{Process, Tables};
@@ -20,15 +22,13 @@ pub struct Own {
 }
 
 impl Own {
-    const PAGE: usize = 4096;
-
     pub const fn new() -> Self {
         Self { page: 0, image: Image::NONE }
     }
 
     /// Returns whether the page of an address can be read.
     pub fn readable(&mut self, address: usize) -> bool {
-        let page = address & !(Self::PAGE - 1);
+        let page = address & !(PAGE_SIZE - 1);
         if page == 0 {
             return false;
         }

@@ -147,7 +147,7 @@ impl Writer {
     pub fn close(mut self) {
         self.flush();
         if self.error != 0 {
-            self.name.0.tell(self.name.1, self.error);
+            self.name.0.report_error(self.name.1, self.error);
         }
         if self.file >= 0 {
             sys::close(self.file);

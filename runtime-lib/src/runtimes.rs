@@ -58,6 +58,6 @@ pub fn look() -> u8 {
     };
     match KNOWN.compare_exchange(NOT_LOOKED, found, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => found,
-        Err(told) => told,
+        Err(known) => known,
     }
 }

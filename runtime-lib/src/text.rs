@@ -32,7 +32,7 @@ pub fn print_to(file: &FileName, args: core::fmt::Arguments<'_>) {
             let error = write_all(opened, bytes);
             sys::close(opened);
             if error != 0 {
-                file.tell(0, error);
+                file.report_error(0, error);
                 write_all(libc::STDERR_FILENO, bytes);
             }
         }

@@ -141,14 +141,14 @@ pub unsafe extern "C" fn __pcce_token_at(
     let state = State::new(id, top, followed(top));
     if let Some((registers, state)) = interrupted_at(state, pc, sp) {
         // SAFETY: passed on.
-        return unsafe { point_token(buf, size, (registers, MAX_ACTIVATIONS), state, flag::POINT) };
+        return unsafe { point_token(buf, size, registers, MAX_ACTIVATIONS, state, flag::POINT) };
     }
     // An instrumented handler that the trampoline did not call changes the state.
     let other = if site.is_null() { 0 } else { flag::OTHER_STATE };
     let known = unwind::find(here(), pc, sp, &mut Own::new());
     let registers = known.unwrap_or(Registers::at(pc, sp));
     // SAFETY: passed on.
-    unsafe { point_token(buf, size, (registers, MAX_ACTIVATIONS), state, flag::POINT | other) }
+    unsafe { point_token(buf, size, registers, MAX_ACTIVATIONS, state, flag::POINT | other) }
 }
 
 /// The token of the point that a signal interrupted in this thread, for a handler that is not instrumented. `overflow`:
@@ -181,7 +181,7 @@ pub unsafe fn interrupted_token(
         }
     };
     // SAFETY: passed on.
-    unsafe { point_token(buf, size, (registers, most), state, flag::POINT) }
+    unsafe { point_token(buf, size, registers, most, state, flag::POINT) }
 }
 
 /// # Safety
@@ -189,7 +189,8 @@ pub unsafe fn interrupted_token(
 unsafe fn point_token(
     buf: *mut c_char,
     size: usize,
-    (registers, most): (Registers, usize),
+    registers: Registers,
+    most: usize,
     mut state: State,
     flags: u8,
 ) -> usize {

@@ -80,7 +80,7 @@ pub fn file() -> c_int {
 
 /// The process may end now: the file gets what the calling thread has not written yet. `pc`: where a signal has
 /// interrupted it.
-pub fn tell_last(pc: usize) {
+pub fn write_last(pc: usize) {
     if let Some(last) = tracer!("__pcce_trace_last" as unsafe extern "C" fn(usize)) {
         // SAFETY: callable at any time.
         unsafe { last(pc) };

@@ -566,7 +566,7 @@ static LAST: AtomicUsize = AtomicUsize::new(0);
 
 /// Entries that were not compared.
 static MIXED: AtomicU64 = AtomicU64::new(0);
-static TOLD: AtomicBool = AtomicBool::new(false);
+static MIX_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// A function is entered that is in verify mode.
 fn entered(function: *const FunctionRecord) {
@@ -604,8 +604,8 @@ unsafe fn is_mixed(top: Link) -> bool {
         }
         if !site.is_null() && !PLACES.iter().any(|place| place.has(site.addr())) {
             MIXED.fetch_add(1, Ordering::Relaxed);
-            if !TOLD.swap(true, Ordering::Relaxed) {
-                tell(site);
+            if !MIX_REPORTED.swap(true, Ordering::Relaxed) {
+                report_mix(site);
             }
             return true;
         }
@@ -614,7 +614,7 @@ unsafe fn is_mixed(top: Link) -> bool {
     false
 }
 
-fn tell(site: *const u8) {
+fn report_mix(site: *const u8) {
     // SAFETY: the loader's text.
     let file = Image::of(site)
         .filter(|image| !image.file.is_null())

@@ -345,7 +345,7 @@ impl TraceFile {
         let whole = self.read(&mut bytes, end - abi::LAST)? == bytes.len();
         let field = |at: usize| u64_at(&bytes, at);
         let [words, pending] = [field(offset_of!(Last, words)), field(offset_of!(Last, pending))];
-        let is_it = whole && bytes == Last::new(chunk, words, pending).to_bytes();
+        let is_it = whole && bytes == Last::new(chunk.0, chunk.1, words, pending).to_bytes();
         Ok(is_it.then_some((words, pending)))
     }
 

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_told_apart_and_from_other_numbers() {
+    fn pairs_are_distinct_and_no_other_numbers() {
         let edges = |bits: u32| -> Vec<u64> {
             let powers = (0..bits).map(|bit| 1_u64 << bit);
             powers.flat_map(|power| [power.saturating_sub(1), power, power + 1]).collect()

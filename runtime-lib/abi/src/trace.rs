@@ -392,7 +392,7 @@ pub struct Last {
 impl Last {
     /// Makes the record of a chunk.
     #[must_use]
-    pub fn new((stream, sequence): (u64, u64), words: u64, pending: u64) -> Self {
+    pub fn new(stream: u64, sequence: u64, words: u64, pending: u64) -> Self {
         Self { words, pending, check: checksum(&[stream, sequence, words, pending]) }
     }
 

@@ -26,7 +26,7 @@ pub const MAX_ADDRESSES: usize = 64;
 /// Behind so many addresses, return addresses that were recorded since the last signal are left out, so that recursion
 /// of any depth leads to the function that began it. Where the id counts, no two are equal: a sub-path goes through
 /// each call site once, except for call sites of functions that do nothing to the id.
-const SURELY: usize = 32;
+const MIN_ADDRESSES: usize = 32;
 /// The most activations that are walked, which takes some seconds.
 pub const MAX_ACTIVATIONS: usize = 1 << 22;
 
@@ -210,7 +210,7 @@ impl Interruption {
     fn add(&mut self, address: usize, exact: bool) -> bool {
         // An interrupted instruction is no return address, even where both are the same number.
         let since_signal = self.exact.checked_ilog2().map_or(0, |last| last as usize + 1);
-        if !exact && self.len >= SURELY && self.addresses[since_signal..self.len].contains(&address) {
+        if !exact && self.len >= MIN_ADDRESSES && self.addresses[since_signal..self.len].contains(&address) {
             self.left_out = (self.left_out.0.min(self.len), self.len);
             return true;
         }
@@ -418,17 +418,20 @@ mod tests {
     fn only_what_is_equal_to_a_return_address_is_left_out() {
         let mut found = Interruption::new();
         assert!(found.add(1, true));
-        for address in 2..=SURELY {
+        for address in 2..=MIN_ADDRESSES {
             assert!(found.add(address, false));
         }
         assert_eq!(found.left_out(), None);
         // The interrupted instruction's own address is no return address.
         assert!(found.add(1, false));
-        assert_eq!((found.left_out(), found.len), (None, SURELY + 1));
+        assert_eq!((found.left_out(), found.len), (None, MIN_ADDRESSES + 1));
         assert!(found.add(1, false) && found.add(2, false));
-        assert_eq!(found.len, SURELY + 1);
+        assert_eq!(found.len, MIN_ADDRESSES + 1);
         // Behind a signal nothing equals what is in front of it.
         assert!(found.add(7, true) && found.add(2, false));
-        assert_eq!((found.left_out(), found.len), (Some((SURELY + 1, SURELY + 1)), SURELY + 3));
+        assert_eq!(
+            (found.left_out(), found.len),
+            (Some((MIN_ADDRESSES + 1, MIN_ADDRESSES + 1)), MIN_ADDRESSES + 3)
+        );
     }
 }

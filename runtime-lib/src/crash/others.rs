@@ -107,7 +107,7 @@ pub(super) unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
     let len = unsafe { word(slot.text.0.get().cast(), OTHER_TEXT, context, false) };
     slot.len.store(len, Ordering::Relaxed);
     // SAFETY: the kernel's.
-    tracer::tell_last(unsafe { interrupted_pc(context) });
+    tracer::write_last(unsafe { interrupted_pc(context) });
     slot.state.store(ANSWERED, Ordering::Release);
     // The signal may have interrupted a wait: going on, the program might end before it dies of the crash.
     if crashed.is_none() {

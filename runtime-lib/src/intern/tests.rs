@@ -21,7 +21,7 @@ fn equal_keys_share_a_number_and_others_do_not() {
 }
 
 #[test]
-fn keys_with_one_hash_are_told_apart() {
+fn keys_with_one_hash_are_distinct() {
     static MAP: Interner<()> = Interner::new();
     let same = |site: u64| [site.wrapping_mul(0x9e37_79b9_7f4a_7c15), site, 7];
     assert_eq!(hash(&same(1)), hash(&same(2)), "or this test tests nothing");

@@ -22,7 +22,8 @@ unsafe extern "C" {
 #[inline(never)]
 unsafe fn create(
     attributes: *const libc::pthread_attr_t,
-    (start, argument): (Start, *mut c_void),
+    start: Start,
+    argument: *mut c_void,
     site: Option<*const u8>,
     by: &dyn Fn(Start, *mut c_void) -> c_int,
 ) -> c_int {
@@ -46,13 +47,16 @@ type Create =
 unsafe fn create_pthread(
     thread: *mut libc::pthread_t,
     attributes: *const libc::pthread_attr_t,
-    routine: (Start, *mut c_void),
+    start: Start,
+    argument: *mut c_void,
     site: Option<*const u8>,
 ) -> c_int {
     let libcs = libcs!(Create, pthread_create, "__pcce_libc_pthread_create");
     // SAFETY: passed on.
     unsafe {
-        create(attributes, routine, site, &|start, argument| libcs(thread, attributes, start, argument))
+        create(attributes, start, argument, site, &|start, argument| {
+            libcs(thread, attributes, start, argument)
+        })
     }
 }
 
@@ -60,12 +64,13 @@ type CreateThrd = unsafe extern "C" fn(*mut libc::pthread_t, Start, *mut c_void)
 
 unsafe fn create_thrd(
     thread: *mut libc::pthread_t,
-    routine: (Start, *mut c_void),
+    start: Start,
+    argument: *mut c_void,
     site: Option<*const u8>,
 ) -> c_int {
     let libcs = libcs!(CreateThrd, thrd_create, "__pcce_libc_thrd_create");
     // SAFETY: passed on.
-    unsafe { create(null(), routine, site, &|start, argument| libcs(thread, start, argument)) }
+    unsafe { create(null(), start, argument, site, &|start, argument| libcs(thread, start, argument)) }
 }
 
 /// `pthread_create`, called at `site`.
@@ -78,7 +83,7 @@ pub unsafe extern "C" fn __pcce_pthread_create(
     site: *const u8,
 ) -> c_int {
     // SAFETY: passed on.
-    unsafe { create_pthread(thread, attributes, (start, argument), Some(site)) }
+    unsafe { create_pthread(thread, attributes, start, argument, Some(site)) }
 }
 
 /// `pthread_create`, called by other code.
@@ -90,7 +95,7 @@ pub unsafe extern "C" fn __pcce_other_pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     // SAFETY: passed on.
-    unsafe { create_pthread(thread, attributes, (start, argument), None) }
+    unsafe { create_pthread(thread, attributes, start, argument, None) }
 }
 
 /// `thrd_create` of C11, called at `site`. The start routine returns an `int`, in the same register.
@@ -102,7 +107,7 @@ pub unsafe extern "C" fn __pcce_thrd_create(
     site: *const u8,
 ) -> c_int {
     // SAFETY: passed on.
-    unsafe { create_thrd(thread, (start, argument), Some(site)) }
+    unsafe { create_thrd(thread, start, argument, Some(site)) }
 }
 
 /// `thrd_create`, called by other code.
@@ -113,5 +118,5 @@ pub unsafe extern "C" fn __pcce_other_thrd_create(
     argument: *mut c_void,
 ) -> c_int {
     // SAFETY: passed on.
-    unsafe { create_thrd(thread, (start, argument), None) }
+    unsafe { create_thrd(thread, start, argument, None) }
 }

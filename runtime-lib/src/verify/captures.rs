@@ -150,7 +150,7 @@ fn within_limits(write: impl FnOnce() -> c_int) -> c_int {
 #[cold]
 fn stop(error: c_int) {
     if !STOPPED.swap(true, Ordering::Relaxed) {
-        FILE.tell(0, error);
+        FILE.report_error(0, error);
     }
 }
 

@@ -265,13 +265,13 @@ impl FileName {
         }
         let error = -file as c_int;
         if how != How::SharedAgain {
-            self.tell(number, error);
+            self.report_error(number, error);
         }
         Err(error)
     }
 
     /// Writes a message that the file cannot be written, or no further; the error is the kernel's.
-    pub fn tell(&self, number: u64, error: c_int) {
+    pub fn report_error(&self, number: u64, error: c_int) {
         let path = self.path(number);
         let mut message = Text::<{ Self::MOST + 256 }>::new();
         message.put(b"pcce: cannot write to ");

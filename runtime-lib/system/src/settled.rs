@@ -5,9 +5,8 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::machine::PAGE_SIZE;
 use crate::sys;
-
-const PAGE: usize = 4096;
 
 /// A value in pages of its own, which can only be read once it is settled.
 #[repr(C, align(4096))]
@@ -38,7 +37,7 @@ impl<T> Settled<T> {
     }
 
     fn protect(&self, access: c_int) {
-        let size = size_of::<Self>().next_multiple_of(PAGE);
+        let size = size_of::<Self>().next_multiple_of(PAGE_SIZE);
         // SAFETY: whole pages of this value only.
         unsafe {
             sys::call(libc::SYS_mprotect, [self.0.get() as usize, size, access as usize, 0, 0, 0]);
@@ -100,7 +99,7 @@ mod tests {
     #[test]
     fn settled_values_are_pages_of_their_own() {
         static VALUE: Settled<[u8; 5000]> = Settled::new([1; 5000]);
-        assert_eq!((VALUE.get().as_ptr() as usize % PAGE, size_of_val(&VALUE)), (0, 2 * PAGE));
+        assert_eq!((VALUE.get().as_ptr() as usize % PAGE_SIZE, size_of_val(&VALUE)), (0, 2 * PAGE_SIZE));
         for value in [2, 3] {
             // SAFETY: nobody else knows it.
             unsafe { VALUE.settle(|bytes| (*bytes)[4999] = value) };

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn __pcce_trace_last(pc: usize) {
         let (mut area, mut block, mut at) = (area::of(own), own.cast_const(), pc);
         while !area.is_null() {
             if let Some(place) = Place::of(area).filter(|_| !stored(at)) {
-                place.tell(&*block, settled(block, at));
+                place.write(&*block, settled(block, at));
             }
             at = (*area).stream.interrupted;
             area = (*area).stream.outer;
@@ -54,8 +54,8 @@ pub unsafe fn settled(block: *const Block, at: usize) -> u64 {
 /// A stream's chunk, which is in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
-    /// The numbers of stream and chunk.
-    key: (u64, u64),
+    stream: u64,
+    sequence: u64,
     chunk: *mut Chunk,
     /// The offset of [`Last`] in the file.
     at: u64,
@@ -72,10 +72,8 @@ impl Place {
                 && (*stream).busy.load(Ordering::Acquire) == 0
                 && (&raw const (*stream).state).read_volatile() == State::Recording;
             let place = Self {
-                key: (
-                    (&raw const (*stream).number).read_volatile(),
-                    (&raw const (*stream).sequence).read_volatile(),
-                ),
+                stream: (&raw const (*stream).number).read_volatile(),
+                sequence: (&raw const (*stream).sequence).read_volatile(),
                 chunk: (&raw const (*stream).chunk).read_volatile(),
                 at: (&raw const (*stream).offset).read_volatile() + (*stream).size as u64 - LAST,
             };
@@ -84,9 +82,10 @@ impl Place {
     }
 
     /// Writes the pending bits.
-    fn tell(&self, block: &Block, pending: u64) {
+    fn write(&self, block: &Block, pending: u64) {
         if pending > 1 {
-            let last = Last::new(self.key, stream::words_in(self.chunk, block.next), pending);
+            let last =
+                Last::new(self.stream, self.sequence, stream::words_in(self.chunk, block.next), pending);
             file::put_at(&last.to_bytes(), self.at);
         }
     }
@@ -127,7 +126,7 @@ unsafe fn of_other(area: *const Area, thread: c_int) {
             && block.stream.cast_const().cast() == area
             && let Some(place) = Place::of(area).filter(|now| place == Some(*now))
         {
-            place.tell(&block, block.pending);
+            place.write(&block, block.pending);
         }
     }
 }

@@ -155,7 +155,7 @@ pub unsafe fn is_unkept(stream: *const Stream) -> bool {
 ///
 /// # Safety
 /// Nothing else uses the stream.
-pub unsafe fn tell(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) {
+pub unsafe fn write_row(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) {
     // SAFETY: by the contract.
     unsafe {
         let kept = &raw mut (*stream).part;

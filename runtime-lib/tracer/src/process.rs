@@ -153,7 +153,7 @@ pub unsafe extern "C" fn __pcce_trace_unwound() {
 
 /// Returns whether a thread that has ended was ended in the middle, if the runtime does not say so. The runtime says it
 /// for threads that it has begun. The destructor of the initial thread is called in no other case.
-unsafe fn is_unwound_untold(area: *const Area) -> bool {
+unsafe fn is_unwound_unannounced(area: *const Area) -> bool {
     let is_left = weak_address!("__pcce_thread_is_left");
     // SAFETY: by the caller: this thread's area; the runtime's function of that name has the type.
     unsafe {
@@ -177,7 +177,7 @@ unsafe extern "C" fn end_of_thread(area: *mut c_void) {
     // SAFETY: this thread's block and area.
     unsafe {
         (*area).stream.rounds += 1;
-        if (*area).stream.rounds == 1 && is_unwound_untold(area) {
+        if (*area).stream.rounds == 1 && is_unwound_unannounced(area) {
             __pcce_trace_unwound();
         }
         if (*area).stream.rounds < DESTRUCTOR_ROUNDS && keep(area) {

@@ -133,7 +133,7 @@ pub unsafe fn entered(block: *mut Block, area: *mut Area) {
 }
 
 /// Writes that a stack is left in a call of this function and node.
-unsafe fn leave(block: *mut Block, area: *mut Area, (function, node): (usize, u32), number: u32) {
+unsafe fn leave(block: *mut Block, area: *mut Area, function: usize, node: u32, number: u32) {
     // SAFETY: by the caller: this thread's block and area.
     unsafe {
         let stacks = &raw mut (*area).stream.stacks;
@@ -160,8 +160,8 @@ pub unsafe fn leave_saved(block: *mut Block, area: *mut Area) {
         (*block).hash = saved.hash;
         // Events that were left out have given numbers, which are lost.
         match saved.jumps == (*block).jumps {
-            true => leave(block, area, (saved.function, saved.node), saved.number),
-            false => leave(block, area, (0, 0), 0),
+            true => leave(block, area, saved.function, saved.node, saved.number),
+            false => leave(block, area, 0, 0, 0),
         }
     }
 }
@@ -196,13 +196,13 @@ pub unsafe extern "C" fn __pcce_trace_switch(number: *mut u64, function: *const 
         if (*area).stream.level > 0 {
             let area = handlers::abandon(block, area);
             let _busy = Busy::new(block, area);
-            return leave(block, area, (0, 0), 0);
+            return leave(block, area, 0, 0, 0);
         }
         describe(function);
         let _busy = Busy::new(block, area);
-        let (own, told) = (*area).stream.stacks.number((*area).stream.number);
+        let (own, stack) = (*area).stream.stacks.number((*area).stream.number);
         number.write(own);
-        leave(block, area, (function.addr(), node), told);
+        leave(block, area, function.addr(), node, stack);
     }
 }
 
@@ -223,10 +223,10 @@ pub unsafe extern "C" fn __pcce_trace_save(number: *mut u64, function: *const c_
         describe(function);
         let _busy = Busy::new(block, area);
         stream::put(block, area, &[]);
-        let (own, told) = (*area).stream.stacks.number((*area).stream.number);
+        let (own, stack) = (*area).stream.stacks.number((*area).stream.number);
         number.write(own);
         let Block { events, hash, jumps, .. } = *block;
-        let saved = Saved { number: told, node, function: function.addr(), events, hash, jumps };
+        let saved = Saved { number: stack, node, function: function.addr(), events, hash, jumps };
         (*area).stream.stacks.saved = saved;
         set_trap(block);
     }
@@ -257,10 +257,10 @@ pub unsafe extern "C" fn __pcce_trace_back(number: *const u64, function: *const 
         let stacks = &raw mut (*area).stream.stacks;
         let is_own = (number & !HOME) >> 32 == u64::from((*stacks).family);
         (*stacks).away = !is_own || number & HOME == 0;
-        let told = if is_own { number & 0xffff_ffff } else { 0 };
+        let stack = if is_own { number & 0xffff_ffff } else { 0 };
         (*stacks).elsewhere = false;
         (*stacks).on = number;
-        stream::put(block, area, &[special(Special::Back, node.into()), function.addr() as u64, told]);
+        stream::put(block, area, &[special(Special::Back, node.into()), function.addr() as u64, stack]);
         take_trap(block, area);
     }
 }

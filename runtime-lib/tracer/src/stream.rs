@@ -290,13 +290,13 @@ impl Ring {
 }
 
 /// Says how the chunk ends, if it does so now. `is_over`: it does.
-unsafe fn tell_end(block: *const Block, area: *mut Area, end: u32, is_over: bool) {
+unsafe fn write_end_row(block: *const Block, area: *mut Area, end: u32, is_over: bool) {
     // SAFETY: by the caller: there is a chunk, and the words are in it.
     unsafe {
         let chunk = (*area).stream.chunk;
         let count = written(block, area);
         let text = core::slice::from_raw_parts(words(chunk), count as usize);
-        parts::tell(&raw mut (*area).stream, text, end, is_over);
+        parts::write_row(&raw mut (*area).stream, text, end, is_over);
         if parts::is_unkept(&raw const (*area).stream) {
             return;
         }
@@ -316,7 +316,7 @@ unsafe fn tell_end(block: *const Block, area: *mut Area, end: u32, is_over: bool
 unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
     // SAFETY: by the caller; nobody uses the mapping any more.
     unsafe {
-        tell_end(block, area, end, true);
+        write_end_row(block, area, end, true);
         let stream = &raw mut (*area).stream;
         if !parts::is_unkept(stream) {
             sys::unmap((*stream).chunk.cast(), (*stream).size);
@@ -373,7 +373,7 @@ pub unsafe fn sync(block: *mut Block, area: *mut Area) {
     unsafe {
         put(block, area, &[]);
         if !(*area).stream.chunk.is_null() {
-            tell_end(block, area, ENDED, false);
+            write_end_row(block, area, ENDED, false);
         }
     }
 }

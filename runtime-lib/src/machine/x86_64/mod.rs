@@ -11,9 +11,6 @@ use crate::Registers;
 pub use self::fault::{fault_of, go_back, sound_thread};
 pub use self::jump::jump_target;
 
-/// The size of a page in bytes.
-pub const PAGE_SIZE: usize = 4096;
-
 /// The runtime's version as the loader has bound its name: it is that of another runtime, where that comes first.
 pub fn bound_version() -> *const u8 {
     let version;

@@ -5,6 +5,9 @@ mod memory;
 
 use core::arch::{asm, global_asm};
 
+/// The size of a page in bytes.
+pub const PAGE_SIZE: usize = 4096;
+
 /// The address of a symbol that need not be there, out of the table that the loader fills: null where nobody defines
 /// it.
 #[macro_export]
