@@ -6,8 +6,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::image::Image;
-use crate::output::Decimal;
-use crate::output::{FileName, How, Text, write_all};
+use crate::output::{Decimal, FileName, How, Text, hexadecimal, write_all};
 use crate::sys;
 
 /// A block of memory: the first word counts the bytes used, itself included.
@@ -103,8 +102,7 @@ impl Writer {
         self.text(kind.as_bytes());
         self.text(b"\",\"version\":1,\"build_id\":\"");
         for byte in Image::program().iter().flat_map(|image| image.name()) {
-            const DIGITS: &[u8; 16] = b"0123456789abcdef";
-            self.text(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+            self.text(&hexadecimal(*byte));
         }
         self.text(b"\"");
         self.member("process", sys::getpid() as u64);

@@ -7,10 +7,9 @@
 //!
 //! Executables have such functions in libc's place, too (`libpcce_libc.a`), for code that is not instrumented. Its
 //! calls have no token, but the threads begin and end as others.
-mod create;
 pub mod key;
 
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::{MaybeUninit, offset_of};
 use core::ptr::{copy_nonoverlapping, null, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -19,6 +18,7 @@ use crate::abi::layout;
 use crate::abi::token::SUBMITTED;
 use crate::alternate;
 use crate::own::Own;
+use crate::signal::libcs;
 use crate::state::tls;
 use crate::sys;
 use crate::task;
@@ -40,8 +40,8 @@ pub struct Creation {
     /// For `std::thread`: libstdc++ takes the record for a `std::thread::_State`. Null where other code creates the
     /// thread, whose creation is then unknown.
     methods: *const Methods,
-    pub(super) start: Start,
-    pub(super) argument: *mut c_void,
+    pub start: Start,
+    pub argument: *mut c_void,
     stack_size: usize,
     /// How often the destructor of the key was called.
     rounds: usize,
@@ -330,6 +330,123 @@ pub unsafe fn origin_text(buf: *mut u8, size: usize, sp: usize) -> usize {
         }
         copy((&raw const (*creation).text).cast(), (*creation).len, buf, size)
     }
+}
+
+// The functions that create threads, in the place of libc's.
+
+unsafe extern "C" {
+    // libc's declaration has a start routine that is safe to call.
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        start: Start,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn thrd_create(thread: *mut libc::pthread_t, start: Start, argument: *mut c_void) -> c_int;
+}
+
+/// Creates a thread by one of libc's functions, which is handed what is to be called, and its argument. Both return 0
+/// for a new thread.
+#[inline(never)]
+unsafe fn create(
+    attributes: *const libc::pthread_attr_t,
+    start: Start,
+    argument: *mut c_void,
+    site: Option<*const u8>,
+    by: &dyn Fn(Start, *mut c_void) -> c_int,
+) -> c_int {
+    // SAFETY: passed on; a record that no thread got is given back.
+    unsafe {
+        let creation = new(start, argument, stack_size(attributes), site);
+        if creation.is_null() {
+            return by(start, argument);
+        }
+        let result = by(__pcce_thread_start, creation.cast());
+        if result != 0 {
+            give_back(creation);
+        }
+        result
+    }
+}
+
+type Create =
+    unsafe extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, *mut c_void) -> c_int;
+
+unsafe fn create_pthread(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    start: Start,
+    argument: *mut c_void,
+    site: Option<*const u8>,
+) -> c_int {
+    let libcs = libcs!(Create, pthread_create, "__pcce_libc_pthread_create");
+    // SAFETY: passed on.
+    unsafe {
+        create(attributes, start, argument, site, &|start, argument| {
+            libcs(thread, attributes, start, argument)
+        })
+    }
+}
+
+type CreateThrd = unsafe extern "C" fn(*mut libc::pthread_t, Start, *mut c_void) -> c_int;
+
+unsafe fn create_thrd(
+    thread: *mut libc::pthread_t,
+    start: Start,
+    argument: *mut c_void,
+    site: Option<*const u8>,
+) -> c_int {
+    let libcs = libcs!(CreateThrd, thrd_create, "__pcce_libc_thrd_create");
+    // SAFETY: passed on.
+    unsafe { create(null(), start, argument, site, &|start, argument| libcs(thread, start, argument)) }
+}
+
+/// `pthread_create`, called at `site`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    start: Start,
+    argument: *mut c_void,
+    site: *const u8,
+) -> c_int {
+    // SAFETY: passed on.
+    unsafe { create_pthread(thread, attributes, start, argument, Some(site)) }
+}
+
+/// `pthread_create`, called by other code.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_other_pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    start: Start,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: passed on.
+    unsafe { create_pthread(thread, attributes, start, argument, None) }
+}
+
+/// `thrd_create` of C11, called at `site`. The start routine returns an `int`, in the same register.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_thrd_create(
+    thread: *mut libc::pthread_t,
+    start: Start,
+    argument: *mut c_void,
+    site: *const u8,
+) -> c_int {
+    // SAFETY: passed on.
+    unsafe { create_thrd(thread, start, argument, Some(site)) }
+}
+
+/// `thrd_create`, called by other code.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __pcce_other_thrd_create(
+    thread: *mut libc::pthread_t,
+    start: Start,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: passed on.
+    unsafe { create_thrd(thread, start, argument, None) }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod step;
 mod tests;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::fmt::Write as _;
 use core::iter::successors;
 use core::mem::offset_of;
 use core::ptr::{null, null_mut};
@@ -39,7 +40,6 @@ use self::step::{LEAVES, LEFT, is_replaced, left_from, step};
 use crate::abi::{Frame, FunctionRecord, Link, Shadow, SiteByte};
 use crate::chains;
 use crate::context::chain_number;
-use crate::depth;
 use crate::fiber::{followed, followed_from, is_unknown, relative};
 use crate::image::Image;
 use crate::intern::Interner;
@@ -51,7 +51,6 @@ use crate::place;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
 use crate::sys;
-use crate::text::print_to;
 use crate::thread::key::forget_calls;
 use crate::unwind::Process as _;
 use crate::when::{self, Kind};
@@ -98,7 +97,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         let shadow_at: ShadowAt = shadow_at;
         SHADOW_AT.store(shadow_at as *mut (), Ordering::Relaxed);
         name_report();
-        depth::FILE.set_from(depth::VARIABLE, None);
+        DEPTHS_FILE.set_from(DEPTHS_VARIABLE, None);
         CONTEXTS_FILE.set_from(CONTEXTS_VARIABLE, None);
         captures::start();
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
@@ -115,7 +114,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         if replaced == LEAVES {
             left.write(LEFT);
         }
-        let (depth, frames) = if depth::FILE.is_named() { depths(prev, followed(top)) } else { (0, 0) };
+        let (depth, frames) = if DEPTHS_FILE.is_named() { depths(prev, followed(top)) } else { (0, 0) };
         let fresh = Shadow {
             prev,
             function,
@@ -132,7 +131,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         (*tls()).shadow = shadow;
         if !busy(|| {
             COMPARED.fetch_add(1, Ordering::Relaxed);
-            depth::count(depth, frames);
+            count_depths(depth, frames);
             (*shadow).context = compare(shadow);
         }) {
             (*shadow).context = UNNUMBERED;
@@ -418,7 +417,7 @@ extern "C" fn forked() {
     for counter in [&COMPARED, &DISTINCT, &MISMATCHES, &CUT, &MIXED] {
         counter.store(0, Ordering::Relaxed);
     }
-    depth::reset();
+    reset_depths();
 }
 
 extern "C" fn exit(_: *mut c_void) {
@@ -465,7 +464,7 @@ fn report() -> u64 {
             count(&DISTINCT),
         ));
     }
-    depth::report();
+    report_depths();
     mismatches
 }
 
@@ -625,4 +624,89 @@ fn report_mix(site: *const u8) {
         "pcce verify: {file} is instrumented without --pcce-verify, and calls code in verify mode: that cannot be \
          compared; build both with --pcce-verify"
     ));
+}
+
+// Verify mode's statistics: how deep contexts are, at every function entry.
+//
+// Two depths are counted: that of the plain stack (activations of instrumented functions) and that of the encoding
+// (pushed frames), as pcce.txt Table 2 and Fig. 9 compare them. Each process appends at its exit, to the file that
+// [`DEPTHS_VARIABLE`] names, one line for each depth that occurred: `plain DEPTH ENTRIES` and `frames DEPTH ENTRIES`. Depths
+// from [`DEPTHS`] - 1 on are counted as one, that one.
+
+/// Names the file; nothing is counted without it.
+const DEPTHS_VARIABLE: &CStr = c"PCCE_VERIFY_DEPTHS";
+/// The number of depths that are counted separately.
+const DEPTHS: usize = 4096;
+
+/// The file, remembered at the first function entry.
+static DEPTHS_FILE: FileName = FileName::new();
+static PLAIN: [AtomicU64; DEPTHS] = [const { AtomicU64::new(0) }; DEPTHS];
+static FRAMES: [AtomicU64; DEPTHS] = [const { AtomicU64::new(0) }; DEPTHS];
+
+fn count_depths(plain: u64, frames: u64) {
+    if DEPTHS_FILE.is_named() {
+        for (counters, depth) in [(&PLAIN, plain), (&FRAMES, frames)] {
+            counters[(depth as usize).min(DEPTHS - 1)].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Begins again, in the child of a process that counts.
+fn reset_depths() {
+    if DEPTHS_FILE.is_named() {
+        PLAIN.iter().chain(&FRAMES).for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+}
+
+/// Appends the lines of this process.
+fn report_depths() {
+    if DEPTHS_FILE.is_named() {
+        for (name, counters) in [("plain", &PLAIN), ("frames", &FRAMES)] {
+            for (depth, counter) in counters.iter().enumerate() {
+                let entries = counter.load(Ordering::Relaxed);
+                if entries > 0 {
+                    print_to(&DEPTHS_FILE, format_args!("{name} {depth} {entries}"));
+                }
+            }
+        }
+    }
+}
+
+// Lines of text for people, appended to a file.
+
+/// A line of text in a fixed buffer; what does not fit is dropped.
+struct Line {
+    text: [u8; 512],
+    len: usize,
+}
+
+impl core::fmt::Write for Line {
+    fn write_str(&mut self, s: &str) -> core::fmt::Result {
+        let room = self.text.len() - 1 - self.len;
+        let taken = s.len().min(room);
+        self.text[self.len..self.len + taken].copy_from_slice(&s.as_bytes()[..taken]);
+        self.len += taken;
+        Ok(())
+    }
+}
+
+/// Appends a line to the file; to standard error if it has no name, or cannot be opened.
+fn print_to(file: &FileName, args: core::fmt::Arguments<'_>) {
+    let mut line = Line { text: [0; 512], len: 0 };
+    let _ = line.write_fmt(args);
+    line.text[line.len] = b'\n';
+    let bytes = &line.text[..=line.len];
+    match if file.is_named() { file.open(How::Append, 0) } else { Err(0) } {
+        Ok(opened) => {
+            let error = write_all(opened, bytes);
+            sys::close(opened);
+            if error != 0 {
+                file.report_error(0, error);
+                write_all(libc::STDERR_FILENO, bytes);
+            }
+        }
+        Err(_) => {
+            write_all(libc::STDERR_FILENO, bytes);
+        }
+    }
 }

@@ -3,8 +3,7 @@ use core::ffi::{CStr, c_int};
 
 use super::memory::settings;
 use super::{SI_KERNEL, wait};
-use crate::output::Decimal;
-use crate::output::How;
+use crate::output::{Decimal, How};
 use crate::sys;
 
 /// Lines on their way to the report.
@@ -114,7 +113,8 @@ impl Out {
         self.text(b"thread: ");
         self.number(thread);
         let mut name = [0_u8; 16];
-        let len = thread_name(thread, &mut name);
+        let len = sys::read_of_thread(thread, b"comm", &mut name);
+        let len = name[..len].iter().position(|c| *c == b'\n').unwrap_or(len);
         if len > 0 {
             self.text(b" ");
             self.name(&name[..len]);
@@ -148,21 +148,4 @@ fn write(descriptor: c_int, mut bytes: &[u8]) {
             Err(_) => return,
         }
     }
-}
-
-/// Reads the name that the kernel knows a thread by. Returns its length.
-fn thread_name(thread: c_int, name: &mut [u8]) -> usize {
-    let mut path = Out { descriptor: -1, buffer: [0; 256], len: 0 };
-    path.text(b"/proc/self/task/");
-    path.decimal(thread.into());
-    path.text(b"/comm\0");
-    // SAFETY: the path ends with a zero.
-    let file = unsafe { sys::open(path.buffer.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
-    if file < 0 {
-        return 0;
-    }
-    let len = sys::read(file as c_int, name);
-    sys::close(file as c_int);
-    let len = usize::try_from(len).unwrap_or(0).min(name.len());
-    name[..len].iter().position(|c| *c == b'\n').unwrap_or(len)
 }

@@ -24,7 +24,7 @@ use crate::Native;
 use crate::abi::{Frame, FunctionRecord, Link, Shadow};
 use crate::fiber::{ANYWHERE, followed_from, is_unknown};
 use crate::image::Image;
-use crate::output::{self, FileName, How, write_all};
+use crate::output::{self, FileName, How, hexadecimal, write_all};
 use crate::own::Own;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
@@ -314,7 +314,7 @@ impl List {
                 0 => return true,
                 byte @ (..=b' ' | b'%' | b'@' | 0x7f..) => {
                     line.put(b"%");
-                    line.hex_byte(byte);
+                    line.put(&hexadecimal(byte));
                 }
                 byte => line.put(&[byte]),
             }
@@ -358,11 +358,6 @@ impl Line {
         unsafe { core::slice::from_raw_parts(self.at, self.len) }
     }
 
-    fn hex_byte(&mut self, byte: u8) {
-        let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
-        self.put(&[digit(byte >> 4), digit(byte)]);
-    }
-
     /// Nothing for null.
     fn site(&mut self, site: *const u8) {
         if site.is_null() {
@@ -372,9 +367,9 @@ impl Line {
             self.image = Image::of(site).unwrap_or(Image::NONE);
         }
         let image = self.image;
-        image.name().iter().for_each(|&byte| self.hex_byte(byte));
+        image.name().iter().for_each(|&byte| self.put(&hexadecimal(byte)));
         self.put(b"+");
         let address = site.addr().wrapping_sub(image.load_bias).to_be_bytes();
-        address.iter().skip_while(|&&byte| byte == 0).for_each(|&byte| self.hex_byte(byte));
+        address.iter().skip_while(|&&byte| byte == 0).for_each(|&byte| self.put(&hexadecimal(byte)));
     }
 }

@@ -333,6 +333,11 @@ pub fn write_all(file: c_int, mut bytes: &[u8]) -> c_int {
     0
 }
 
+/// The two hexadecimal digits of a byte.
+pub fn hexadecimal(byte: u8) -> [u8; 2] {
+    [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)])
+}
+
 /// The decimal digits of a number.
 pub struct Decimal {
     digits: [u8; 20],

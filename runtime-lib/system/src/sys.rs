@@ -5,6 +5,7 @@ use core::mem::MaybeUninit;
 use core::ptr::null_mut;
 
 pub use crate::machine::call;
+use crate::output::Text;
 
 /// A system call with up to three arguments.
 ///
@@ -106,6 +107,24 @@ pub fn read(file: c_int, to: &mut [u8]) -> isize {
 pub fn write(file: c_int, bytes: &[u8]) -> isize {
     // SAFETY: reads the bytes.
     unsafe { call3(libc::SYS_write, file as usize, bytes.as_ptr() as usize, bytes.len()) }
+}
+
+/// Reads the beginning of a file below `/proc/self/task/THREAD/`. Returns its length; 0 if there is none.
+pub fn read_of_thread(thread: c_int, name: &[u8], to: &mut [u8]) -> usize {
+    let mut path = Text::<64>::new();
+    path.put(b"/proc/self/task/");
+    path.number(thread as u64);
+    path.put(b"/");
+    path.put(name);
+    path.put(b"\0");
+    // SAFETY: the path ends with a zero.
+    let file = unsafe { open(path.bytes().as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
+    if file < 0 {
+        return 0;
+    }
+    let len = read(file as c_int, to);
+    close(file as c_int);
+    usize::try_from(len).unwrap_or(0).min(to.len())
 }
 
 /// Copies bytes from an address of the process, readable or not. False if not all of them are.

@@ -11,10 +11,9 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::trace::{Block, OPEN};
 use crate::area::{self, Area, State, Stream, block};
-use crate::busy::Busy;
 use crate::forks::is_foreign;
 use crate::parts::{self, Part};
-use crate::stream;
+use crate::stream::{self, Busy};
 use crate::{events, file, handlers, last, stacks, sys};
 
 /// The state of a stream's end: what has called it.

@@ -6,10 +6,9 @@ use core::sync::atomic::Ordering;
 
 use crate::abi::trace::{Block, ENTRY_LEN, Gap, Special, cache_index, special};
 use crate::area::{self, Area, From, State, block};
-use crate::busy::Busy;
 use crate::ends::{self, Ends};
 use crate::handlers;
-use crate::stream;
+use crate::stream::{self, Busy};
 use crate::{file, forks, images, process, stacks};
 use pcce_system::machine::stack_pointer;
 

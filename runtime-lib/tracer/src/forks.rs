@@ -9,9 +9,8 @@ use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED, Block, FULL};
 use crate::area::{self, Area, State, Stream, block};
-use crate::busy::Busy;
 use crate::ends::{self, Ends};
-use crate::stream;
+use crate::stream::{self, Busy};
 use crate::{apart, images, machine, sys};
 
 /// This process.

@@ -15,12 +15,11 @@ use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 use crate::abi::trace::{Block, Gap, Special, special};
 use crate::area::{self, Area, From, State, block};
-use crate::busy::Busy;
 use crate::events;
 use crate::forks;
 use crate::last;
 use crate::machine::stored;
-use crate::stream;
+use crate::stream::{self, Busy};
 
 /// [`Stream::busy`](crate::area::Stream::busy) while the block is not, or not wholly, the stream's.
 const AWAY: u64 = u64::MAX;

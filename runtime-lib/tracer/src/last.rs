@@ -141,20 +141,10 @@ fn read(at: usize, block: &mut Block) -> bool {
 
 /// Returns whether a thread waits in a call of the system.
 fn sleeps(thread: c_int) -> bool {
-    let mut path = crate::output::Text::<64>::new();
-    path.put(b"/proc/self/task/");
-    path.number(thread as u64);
-    path.put(b"/stat\0");
     let mut text = [0; 128];
-    // SAFETY: the path ends with a zero.
-    let file = unsafe { sys::open(path.bytes().as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
-    if file < 0 {
-        return false;
-    }
-    let len = sys::read(file as c_int, &mut text);
-    sys::close(file as c_int);
+    let len = sys::read_of_thread(thread, b"stat", &mut text);
     // `1234 (name) S …`; a name may have brackets.
-    let text = &text[..usize::try_from(len).unwrap_or(0)];
+    let text = &text[..len];
     let end = text.iter().rposition(|&byte| byte == b')');
     end.and_then(|end| text.get(end + 1..end + 3)) == Some(b" S")
 }

@@ -19,8 +19,6 @@ use pcce_system::{early, image, output, shared, sys, weak_address};
 
 mod apart;
 mod area;
-mod busy;
-mod context;
 mod ends;
 mod events;
 mod file;

@@ -7,11 +7,10 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::abi::trace::{Block, Gap, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area, State, block};
-use crate::busy::Busy;
 use crate::ends::{self, Ends};
 use crate::forks::{self, is_foreign};
 use crate::machine::detect;
-use crate::stream;
+use crate::stream::{self, Busy};
 use crate::{early, events, file, handlers, images, sys, weak_address};
 
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.

@@ -10,12 +10,11 @@ use core::ffi::c_void;
 
 use crate::abi::trace::{Block, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area, block};
-use crate::busy::Busy;
 use pcce_system::machine::stack_pointer;
 
 use crate::events::{self, describe, ready};
 use crate::handlers;
-use crate::stream;
+use crate::stream::{self, Busy};
 
 /// The stacks of a stream.
 #[repr(C)]

@@ -4,19 +4,21 @@
 //! thread use meanwhile. These leave the block as they found it, and have streams of their own; a [`Busy`] has the
 //! position of the stream before it was changed.
 
+use core::ffi::{CStr, c_char};
 use core::ptr::null_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::abi::trace::{
-    BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FULL, Gap, HeadWords, KIND_STREAM, LAST,
-    OPEN, Order, RING_LEAST, Special, UNIT, checksum_on, end_checksum, head_checksum, position, special,
+    AWAY, BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL, Gap,
+    HeadWords, KIND_STREAM, LAST, OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum_on,
+    end_checksum, head_checksum, position, special,
 };
-use crate::area::{self, Area, DUMMY, RING, State, Stream};
+use crate::area::{self, Area, DUMMY, From, RING, State, Stream, block};
 use crate::ends::Ends;
 use crate::forks::{self, Fork};
 use crate::parts::{self, Part};
 use crate::stacks::Stacks;
-use crate::{context, file, images, sys};
+use crate::{file, images, sys, weak_address};
 
 /// The number of words for which a chunk has room at any time: at most 5 are written at once, behind 2 for the pending
 /// bits, one for libraries that were loaded, and one that says why nothing follows; [`put_here`] writes further words
@@ -260,7 +262,7 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         let end = mapped.add(size).cast::<u64>();
         arm(block, area, words(chunk), end);
         if sequence > 0 {
-            context::write(block, (*stream).from, (*stream).stacks.is_away());
+            write_context(block, (*stream).from, (*stream).stacks.is_away());
         }
         let stress = file::stress(sequence);
         let room = if stress > 0 { stress } else { part.map_or(0, |_| parts::room(sequence)) };
@@ -477,6 +479,69 @@ pub unsafe fn flush(block: *mut Block, area: *mut Area) {
         }
         if (*area).stream.state == State::Recording && (*block).next.addr() > (*area).stream.limit {
             next_chunk(block, area);
+        }
+    }
+}
+
+// Marks a stream that is being changed: handlers that interrupt find the position where it was before.
+
+/// The mark, as long as this lives.
+pub struct Busy(*mut Area);
+
+impl Busy {
+    /// Sets the mark.
+    ///
+    /// # Safety
+    /// The block is that of the thread, the area that of its stream.
+    pub unsafe fn new(block: *const Block, area: *mut Area) -> Self {
+        // SAFETY: by the contract.
+        unsafe { (*area).stream.busy.store(here(block, area) + 1, Ordering::Release) };
+        compiler_fence(Ordering::SeqCst);
+        Self(area)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: by the contract of new().
+        unsafe {
+            (*self.0).stream.busy.store(0, Ordering::Release);
+            if forks::is_orphan(&raw const (*self.0).stream) && area::of(block()) == self.0 {
+                lose(block(), self.0);
+            }
+        }
+    }
+}
+
+// The context with which a chunk begins, so that it can be read without those before.
+
+/// Writes the context of emitted code at a chunk's beginning.
+///
+/// # Safety
+/// The block's chunk is empty.
+#[inline(never)]
+unsafe fn write_context(block: *mut Block, from: From, is_away: bool) {
+    type TokenAt = unsafe extern "C" fn(*mut c_char, usize, usize, usize) -> usize;
+    let token_at = weak_address!("pcce_token_at");
+    if from.pc == 0 || token_at.is_null() {
+        return;
+    }
+    const FIRST: usize = 1 + CONTEXT_WORDS;
+    // Behind the token there is a zero.
+    let mut text = [0_u64; FIRST + TOKEN_LEN / 8 + 1];
+    // SAFETY: the runtime's function, which may be called at any instruction; the token ends with a zero. By the
+    // contract: the chunk has more room.
+    unsafe {
+        let token_at = core::mem::transmute::<*const u8, TokenAt>(token_at);
+        let token = (&raw mut text[FIRST]).cast::<c_char>();
+        token_at(token, TOKEN_LEN + 1, from.pc, from.sp);
+        let len = CStr::from_ptr(token).count_bytes();
+        if len > 0 {
+            text[0] = special(Special::Context, len as u64 | if is_away { AWAY } else { 0 });
+            text[1..FIRST].copy_from_slice(&[(*block).jumps, from.pc as u64, from.node[0], from.node[1]]);
+            text[FIRST + len / 8] &= (1 << (8 * (len % 8))) - 1;
+            write(block, &text[..FIRST + len.div_ceil(8)]);
         }
     }
 }
