@@ -1,4 +1,4 @@
-//! Alternate stacks, on which threads handle signals though their own stack is full.
+//! Alternate stacks, on which threads handle signals even if their own stack is full.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -8,13 +8,13 @@ use crate::sys;
 use pcce_system::machine::PAGE_SIZE;
 use pcce_system::settled::{SIGNAL_FRAME, auxiliary};
 
-/// Size of an alternate stack, without what the kernel writes to it.
+/// Size of an alternate stack, without the kernel's own frame.
 pub const STACK: usize = 1 << 16;
 
 /// True if threads need them: crashes are reported.
 pub static NEEDED: AtomicBool = AtomicBool::new(false);
 
-/// Memory for an alternate stack, with a page below it that nobody may touch. Null if there is none.
+/// Memory for an alternate stack, with an inaccessible page below it. Null if there is none.
 pub fn new_stack() -> *mut c_void {
     let size = stack_size() + PAGE_SIZE;
     let stack = sys::map(size, libc::MAP_NORESERVE);
@@ -26,7 +26,7 @@ pub fn new_stack() -> *mut c_void {
     stack
 }
 
-/// Pages that what the kernel writes, and the beginning of the handler, need.
+/// Pages for the kernel's frame and the beginning of the handler.
 const TOUCHED: usize = 3;
 
 fn stack_size() -> usize {
@@ -34,7 +34,7 @@ fn stack_size() -> usize {
     (STACK + auxiliary(SIGNAL_FRAME)).next_multiple_of(PAGE_SIZE)
 }
 
-/// Signals are handled on this stack from now on. False if there is none, or the kernel refuses.
+/// Has signals handled on this stack from now on. False if there is none, or the kernel refuses.
 ///
 /// # Safety
 /// A stack of [`new_stack`], or null.

@@ -1,4 +1,4 @@
-//! The interned numbers: what they stand for in this process, and in the file of numbers.
+//! The interned numbers: their meaning in this process, and in the file of numbers.
 //!
 //! A chain of frames is known by its innermost frame and the number of the chain outwards, a context likewise. The
 //! addresses of an interrupted point are numbered as frames behind that of the signal, and so are places in libraries.

@@ -171,8 +171,8 @@ unsafe fn point_number(number: u64, frame: *const SignalFrame) -> Option<u64> {
     addresses_number(number, &point, is_gone(prev), false, prev.is_relative())
 }
 
-/// Adds the addresses of a point to a number. `gone`: where the chain is not that of the activations there, it may be
-/// that of calls which are over. `relative`: the id counts from that of a frame.
+/// Adds the addresses of a point to a number. `gone`: a chain that is not that of the activations there may be that of
+/// calls which are over. `relative`: the id counts from that of a frame.
 fn addresses_number(
     mut number: u64,
     point: &Interruption,
@@ -261,7 +261,7 @@ fn any_context(site: *const u8, base: u64, cfa: usize) -> u64 {
 }
 
 /// The number of the chain from a frame on that has none yet, if that frame is the only one that was pushed since the
-/// last call, and such a chain was numbered before, as most often. None for what takes longer.
+/// last call, and such a chain was numbered before, as most often. None if it takes longer.
 ///
 /// # Safety
 /// A frame on the calling thread's stack.

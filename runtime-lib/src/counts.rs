@@ -1,4 +1,4 @@
-//! The profile of calls: what programs built with `--pcce-profile-generate` count, written when they end.
+//! The profile of calls, which programs built with `--pcce-profile-generate` count, and write when they end.
 //!
 //! The code of each module counts for itself, in plain additions: threads that count the same at the same time may lose
 //! some. A module is written when it is unloaded or the program ends, `_exit` included. A forked child begins with

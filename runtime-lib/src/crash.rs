@@ -40,7 +40,7 @@ use pcce_system::weak_address;
 
 /// The signals that are reported.
 const SIGNALS: [c_int; 5] = [libc::SIGSEGV, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
-/// For cancellation and `setuid`: nobody may block them.
+/// glibc's signals for cancellation and `setuid`, which must not be blocked.
 const GLIBC_SIGNALS: [c_int; 2] = [32, 33];
 /// The environment variable that asks for reports: a path, or `stderr`.
 const VARIABLE: &CStr = c"PCCE_CRASH_REPORT";
@@ -74,7 +74,7 @@ struct Crash {
 }
 
 impl Crash {
-    /// Returns whether an instruction has caused it.
+    /// Returns whether an instruction has caused the signal.
     fn is_fault(&self) -> bool {
         self.info.si_code > 0
     }
@@ -167,7 +167,7 @@ fn now() -> u64 {
     sys::time(libc::CLOCK_MONOTONIC)
 }
 
-/// Waits until something is so, or the time is over; looks every `pause` nanoseconds. Returns whether it is so.
+/// Waits until `so` is true, or the time is over; checks every `pause` nanoseconds. Returns whether it is true.
 fn wait(nanoseconds: u64, pause: i64, so: impl Fn() -> bool) -> bool {
     let start = now();
     let time = libc::timespec { tv_sec: 0, tv_nsec: pause };
@@ -243,8 +243,8 @@ unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context:
     }
 }
 
-/// Lets the kernel do to the thread what the signal would have done, when the handler has returned. `again`: the report
-/// is over, so the handler should not have been called.
+/// Has the kernel treat the thread as the signal would have done without the handler, when that has returned. `again`:
+/// the report is over, so the handler should not have been called.
 ///
 /// # Safety
 /// Called by the handler.
@@ -263,7 +263,7 @@ unsafe fn hand_on(crash: &Crash, index: usize, again: bool) {
         if settled && send_again(crash) {
             return go_back(crash.context, crash.signal, NEAR);
         }
-        // A sandbox refuses. The instruction will do the same once more,
+        // A sandbox refuses. The instruction will cause the same signal once more,
         if settled && crash.is_fault() {
             return;
         }
@@ -340,7 +340,7 @@ fn stay() {
     }
 }
 
-/// Writes the token of the point that the signal interrupted, and behind a `+` those of where the thread comes from
+/// Writes the token of the point that the signal interrupted, and behind a `+` the tokens of the thread's origin
 /// ([`thread::origin_text`]). Returns the length.
 ///
 /// # Safety

@@ -22,7 +22,7 @@ use self::index::{Index, hash};
 use crate::abi::chains::{BLOCKS, FIRST_BLOCK, NODE};
 use crate::sys;
 
-/// A key: what it means is the caller's business.
+/// A key, whose meaning is the caller's business.
 pub type Key = [u64; 3];
 
 /// The entry of a key, which is at its beginning.
@@ -143,7 +143,7 @@ impl<V> Interner<V> {
         Some(unsafe { &*node.cast() })
     }
 
-    /// A new node, and how many there are with it.
+    /// Writes a new node. Returns it, and the number of nodes with it.
     fn write(&self, key: &Key, value: V) -> Option<(*const Key, u64)> {
         let (place, count) = self.allocate()?;
         let number = match &self.numbering {

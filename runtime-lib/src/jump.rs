@@ -1,4 +1,4 @@
-//! `setjmp`, and `longjmp` back to where it was called.
+//! `setjmp`, and `longjmp` back to its call.
 //!
 //! Instrumented code to which control comes back stores the state that it found at its entry. Other code does not:
 //! functions that it calls next would begin with the state of the functions that were left. So the program's `setjmp`
@@ -22,7 +22,7 @@ use crate::tracer;
 pub struct Saved {
     pub id: u64,
     pub top: Link,
-    /// The two, and [`SEAL`](Self::SEAL): nobody else has written here.
+    /// The exclusive or of both and [`SEAL`](Self::SEAL): it shows that the words are the runtime's.
     pub sealed: u64,
 }
 
@@ -49,20 +49,21 @@ impl Saved {
     }
 }
 
-/// A function of libc, whose name the executable has for one of the runtime's.
+/// A function of libc whose name the executable has for one of the runtime's.
 #[repr(C)]
 pub struct Libcs {
     function: *const c_void,
-    /// It is not libc's: a library has functions of these names, and buffers, of its own. They are left alone.
+    /// Not 0 if the function is not libc's: a library has functions of these names, and buffers, of its own. They are
+    /// left alone.
     is_foreign: usize,
 }
 
 type Lookup = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// Finds the function of this name that would be the program's. `lookup`: `dlsym`, which static programs have not.
+/// Finds the function that the program would call by this name. `lookup`: `dlsym`, which static programs do not have.
 ///
 /// # Safety
-/// A name, and a place that is written.
+/// `name` ends with a zero, and the place can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_find(
     lookup: Lookup,

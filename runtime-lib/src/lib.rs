@@ -1,8 +1,8 @@
 //! The runtime library that instrumented programs link (`libpcce_rt.a`, `libpcce_rt.so`).
 //!
-//! It holds the thread-local block that emitted code updates, and what reads it: context numbers, tokens and verify
-//! mode. Its start-up code only looks whether a crash report is asked for. It keeps no registry of modules, and
-//! allocates only for interned numbers and for the creation of threads, with `mmap`. Nothing in it panics or unwinds.
+//! It holds the thread-local block that emitted code updates, and its readers: context numbers, tokens and verify mode.
+//! Its start-up code only checks whether a crash report is asked for. It keeps no registry of modules, and allocates
+//! only for interned numbers and for the creation of threads, with `mmap`. Nothing in it panics or unwinds.
 //!
 //! The two profilers have constructors, which read the environment: `sample`, and `heap`, which is linked with
 //! `--pcce-heap` only. `numbers`, whose file makes interned numbers decodable, has one, too.

@@ -1,5 +1,7 @@
 //! Tokens: a context as printable text (`docs/formats.md`), written without allocation, locks or
 //! tables of the process, so that signal handlers may do it.
+//!
+//! Unless said otherwise, the contract of unsafe functions is that `buf` can take `size` bytes.
 
 mod chain;
 #[cfg(test)]
@@ -27,9 +29,6 @@ use crate::unwind::{self, End, Interruption, MAX_ACTIVATIONS, Process as _, Unwi
 use crate::{Native, Registers};
 
 /// The token of the current context at `site`, which is null where that is not known. See `pcce_token` in the header.
-///
-/// # Safety
-/// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *const u8) -> usize {
     // SAFETY: passed on.
@@ -37,9 +36,6 @@ pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *cons
 }
 
 /// The same at a site whose function needs stack offsets. `cfa` is the canonical frame address of its activation.
-///
-/// # Safety
-/// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token_below(
     buf: *mut c_char,
@@ -79,9 +75,6 @@ unsafe fn token_at_site(buf: *mut c_char, size: usize, site: *const u8, cfa: usi
 
 /// The public entry. The pass replaces calls of it in instrumented code, so the caller is not instrumented. The
 /// functions that called the caller may have changed the id: the context is described as an interrupted point.
-///
-/// # Safety
-/// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
     // SAFETY: passed on.
@@ -89,9 +82,6 @@ pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
 }
 
 /// Does the work of [`pcce_token`] for the caller of the function into which this is inlined.
-///
-/// # Safety
-/// `buf` can take `size` bytes.
 #[inline(always)]
 pub unsafe fn token_of_caller(buf: *mut c_char, size: usize) -> usize {
     let Some((state, point)) = outside() else {
@@ -125,9 +115,6 @@ pub fn outside() -> Option<(State, Interruption)> {
 
 /// The token of an interrupted point, by code that is instrumented at `site`, or is not if that is null. See
 /// `pcce_token_at` in the header.
-///
-/// # Safety
-/// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token_at(
     buf: *mut c_char,
@@ -184,8 +171,6 @@ pub unsafe fn interrupted_token(
     unsafe { point_token(buf, size, registers, most, state, flag::POINT) }
 }
 
-/// # Safety
-/// `buf` can take `size` bytes.
 unsafe fn point_token(
     buf: *mut c_char,
     size: usize,
@@ -203,8 +188,6 @@ unsafe fn point_token(
     }
 }
 
-/// # Safety
-/// `buf` can take `size` bytes.
 unsafe fn walked_token(
     buf: *mut c_char,
     size: usize,
@@ -232,9 +215,6 @@ unsafe fn walked_token(
 }
 
 /// The public entry. The pass replaces calls of it in instrumented code.
-///
-/// # Safety
-/// `buf` can take `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcce_token_at(buf: *mut c_char, size: usize, pc: *const u8, sp: *const u8) -> usize {
     // SAFETY: passed on.

@@ -66,7 +66,7 @@ fn tag(hash: u64) -> u64 {
     (hash | 1) << 48
 }
 
-/// If `slot` holds the address of a node with this key: that.
+/// The node whose address `slot` holds, if it has this key.
 #[inline(always)]
 pub(super) fn linked(slot: u64, key: &Key, hash: u64) -> Option<*const Key> {
     let node = slot ^ tag(hash);
@@ -82,7 +82,7 @@ pub(super) fn linked(slot: u64, key: &Key, hash: u64) -> Option<*const Key> {
 
 /// The hash tables, which lead from a key to the node that begins with it.
 pub(super) struct Index {
-    /// The table that keys are looked for in.
+    /// The table in which keys are looked for.
     current: AtomicU64,
     /// All tables, the smallest one first.
     tables: [AtomicU64; TABLES],
@@ -97,7 +97,7 @@ impl Index {
         Table(self.current.load(Ordering::Acquire))
     }
 
-    /// The node of `key`, if it is where its slots begin, as most are.
+    /// The node of `key`, if it is in the first of its slots, as most are.
     #[inline(always)]
     pub(super) fn first(&self, key: &Key, hash: u64) -> Option<*const Key> {
         let table = self.current();
@@ -130,8 +130,8 @@ impl Index {
         }
     }
 
-    /// The node of `key`, which was not found. If it is not there, that and how many there are with it are what `make`
-    /// makes, which is called once. None if there is no memory.
+    /// The node of `key`, which was not found. If it is still not there, `make`, which is called once, makes it, and
+    /// returns the number of nodes with it. None if there is no memory.
     #[cold]
     #[inline(never)]
     pub(super) fn add(
@@ -161,7 +161,7 @@ impl Index {
                         if self.successor(table).is_some() {
                             break;
                         }
-                        // One slot stays empty, where looking for a key ends.
+                        // One slot stays empty, at which a search for a key ends.
                         if count >= table.slots() {
                             return None;
                         }

@@ -1,4 +1,4 @@
-//! Keeps a forked child from what its parent writes: interrupted code of the tracer may go on in both.
+//! Keeps a forked child from writing to its parent's chunks: interrupted code of the tracer may go on in both.
 
 use core::ffi::c_int;
 
@@ -14,7 +14,7 @@ pub fn keep() {
     if maps < 0 {
         return;
     }
-    // Which file it is says the line with the head.
+    // The line with the head says which file it is.
     let mut which = None;
     for _ in 0..2 {
         // SAFETY: a plain call.
@@ -82,7 +82,7 @@ impl Mapping {
         Some(Self { low, high, is_shared, offset, file: [major, minor, inode] })
     }
 
-    /// Puts a copy in its place, but for the head.
+    /// Replaces the mapping by a copy, but for the head.
     fn copy(self, file: c_int, head: usize) {
         let parts = match (self.low..self.high).contains(&head) {
             true => [(self.low, head), (head + HEAD as usize, self.high)],

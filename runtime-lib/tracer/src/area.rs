@@ -26,7 +26,7 @@ pub fn block() -> *mut Block {
 pub struct Fast {
     /// The target of [`Block::cache`].
     pub cache: [usize; CACHE],
-    /// A word that goes here, or behind it, is written by [`events`](crate::events). 0 in a new thread.
+    /// Words from this place on are written by [`events`](crate::events). 0 in a new thread.
     pub limit: AtomicUsize,
     /// Not 0 as long as this is the process that began the stream.
     pub alive: AtomicUsize,
@@ -43,14 +43,14 @@ pub static __pcce_trace_empty: Empty = Empty([const { AtomicUsize::new(0) }; CAC
 
 /// Words in [`Stream::dummy`].
 pub const DUMMY: usize = 376;
-/// Chunks of a ring, at most.
+/// The most chunks of a ring.
 pub const RING: usize = 16;
 
 /// The place of a stream's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum State {
-    /// There is nothing yet: the next chunk begins as [`Stream::begin`] says.
+    /// Nowhere yet: the next chunk begins as [`Stream::begin`] says.
     New = 0,
     /// In a chunk.
     Recording = 1,
@@ -77,7 +77,7 @@ impl From {
 #[repr(C)]
 pub struct Stream {
     pub state: State,
-    /// 0: the thread's own; else that of signal handlers.
+    /// 0: the thread's own stream; else a stream of signal handlers.
     pub level: u32,
     /// Its number in the file; 0 as long as it has none.
     pub number: u64,
@@ -105,11 +105,11 @@ pub struct Stream {
     pub found: Block,
     /// On levels from 1 on: the instruction that the handler has interrupted; 0 if it is unknown.
     pub interrupted: usize,
-    /// Where `longjmp` went last: where the stack ends there; 0 if it was not called.
+    /// The stack pointer at the target of the last `longjmp`; 0 if it was not called.
     pub jumped: usize,
     /// On levels from 1 on: the place on the stack where the handler begins; 0 while there is none.
     pub frame: usize,
-    /// The alternate stack on which it runs; 0 and 0 if it runs on that of the interrupted code.
+    /// The alternate stack on which the handler runs; 0 and 0 if it runs on the stack of the interrupted code.
     pub alternate: [usize; 2],
     /// The level below.
     pub outer: *mut Area,
@@ -124,9 +124,9 @@ pub struct Stream {
     pub base: usize,
     /// The offset of the chunk in the file, in bytes.
     pub offset: u64,
-    /// How many bytes it has.
+    /// The size of the chunk in bytes.
     pub size: usize,
-    /// The thread that has begun it.
+    /// The thread that has begun the stream.
     pub thread: c_int,
     /// The block of that thread; on levels from 1 on, perhaps the one that is kept.
     pub block: *mut Block,
@@ -138,12 +138,12 @@ pub struct Stream {
     pub cancelled_anywhere: bool,
     /// How often the destructor of the thread's key was called.
     pub rounds: usize,
-    /// In a child that a handler has forked, which has interrupted this one.
+    /// In a child that a handler has forked which interrupted this stream: the stream's position then.
     pub fork: Fork,
-    /// In such a child, as long as it may go on with a change of the parent's stream: nothing of it is to be in the
-    /// file.
+    /// True in such a child, as long as it may go on with a change of the parent's stream: nothing of that must come
+    /// into the file.
     pub orphan: bool,
-    /// The process ends, and nothing has come since.
+    /// The end of the process, if no event has come since.
     pub ends: Ends,
     /// The next of all areas.
     next: *mut Area,
@@ -153,7 +153,7 @@ pub struct Stream {
     pub dummy: [u64; DUMMY],
 }
 
-/// A stream, and what goes with it.
+/// A stream with the data that emitted code reads.
 #[repr(C)]
 pub struct Area {
     /// Empty in forked children.
@@ -163,9 +163,9 @@ pub struct Area {
 
 const _: () = assert!(size_of::<Area>() == 8192);
 
-/// All that were ever made, the last one first: they are not given back to the system, but taken again.
+/// All areas that were ever made, the last one first: they are not given back to the system, but used again.
 static ALL: AtomicPtr<Area> = AtomicPtr::new(null_mut());
-/// How many of them nobody uses.
+/// The number of areas that are not in use.
 static FREE: AtomicUsize = AtomicUsize::new(0);
 /// The number of areas in use.
 static USED: AtomicUsize = AtomicUsize::new(0);
@@ -175,7 +175,7 @@ pub fn used() -> usize {
     USED.load(Ordering::Relaxed)
 }
 
-/// All that are used now, or were until now.
+/// All areas that are in use, or were until now.
 pub fn all() -> impl Iterator<Item = *mut Area> {
     let mut at = ALL.load(Ordering::Acquire);
     core::iter::from_fn(move || {
@@ -252,7 +252,7 @@ pub fn new() -> *mut Area {
 /// Gives an area back.
 ///
 /// # Safety
-/// It is of [`new`], and nobody uses it.
+/// The area is of [`new`], and not in use any more.
 pub unsafe fn give_back(area: *mut Area) {
     // SAFETY: by the contract.
     unsafe { (*area).stream.used.store(0, Ordering::Release) };

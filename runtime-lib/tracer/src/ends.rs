@@ -1,4 +1,4 @@
-//! The end of the process: what `exit` and `quick_exit` call last.
+//! The end of the process, in handlers that `exit` and `quick_exit` call last.
 //!
 //! The last call cannot be known: handlers that destructors register, and other handlers, are called behind the
 //! tracer's own. So a stream that has ended only rests. Code that runs nevertheless is entered from outside, where it
@@ -72,7 +72,7 @@ fn end_by(ends: Ends) {
     last::of_others();
 }
 
-/// The stream says that it has ended, and gives back what it does not need.
+/// Writes that the stream has ended, and gives back the rest of its chunk.
 ///
 /// # Safety
 /// The area is that of the block's stream.
@@ -95,7 +95,7 @@ pub unsafe fn rest(block: *mut Block, area: *mut Area, ends: Ends) {
     }
 }
 
-/// More comes of a stream that rests.
+/// Continues a stream that rests.
 ///
 /// # Safety
 /// The area is that of the block's stream, which rests.
@@ -118,7 +118,7 @@ pub unsafe fn go_on(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// The stream, which has a chunk, has no end any more.
+/// Takes back the end of a stream, which has a chunk.
 unsafe fn take_back(stream: *mut Stream) {
     // SAFETY: by the caller: the chunk is mapped.
     unsafe {

@@ -12,8 +12,8 @@ use crate::stream::{self, Busy};
 use crate::{file, forks, images, process, stacks};
 use pcce_system::machine::stack_pointer;
 
-/// The area of the thread's stream, which has somewhere to write to. `sp`: where the stack of emitted code ends. Null
-/// if there is no memory.
+/// The area of the thread's stream, with a place for its words. `sp`: the stack pointer of emitted code. Null if there
+/// is no memory.
 ///
 /// # Safety
 /// This thread's block.
@@ -67,8 +67,8 @@ pub unsafe fn put(block: *mut Block, from: From, group: &[u64]) {
     }
 }
 
-/// The pending bits are a word, and there is no room for it, or something else has changed.
-/// `pc` and `sp`: where emitted code goes on, and where its stack ends.
+/// The pending bits are a word, and there is no room for it, or something else has changed. `pc`: the address where
+/// emitted code goes on; `sp`: its stack pointer there.
 pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
     let block = block();
     // SAFETY: this thread's block.
@@ -83,8 +83,8 @@ pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
     }
 }
 
-/// A function is entered that is not in the cache, or there is no room for more; its address is so far in front of
-/// `behind`.
+/// A function is entered that is not in the cache, or there is no room for more. Its address is [`ENTRY_LEN`] in front
+/// of `behind`.
 pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
     let block = block();
     let function = behind - ENTRY_LEN as usize;
@@ -157,8 +157,8 @@ unsafe fn outermost(block: *mut Block) -> *mut Area {
     }
 }
 
-/// See [`functions::CANCEL_TYPE`](crate::abi::trace::functions::CANCEL_TYPE). It is not asked where it matters: while a
-/// function waits, some releases of glibc have another one.
+/// See [`functions::CANCEL_TYPE`](crate::abi::trace::functions::CANCEL_TYPE). The tracer cannot ask for the type later,
+/// when it matters: while a function waits, some releases of glibc set another type.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_cancel_type() {
     unsafe extern "C" {
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn returned(
     }
 }
 
-/// The program calls `setjmp`, and `sp` is where its caller's stack ends; for the runtime.
+/// The program calls `setjmp`, and its caller's stack pointer is `sp`; for the runtime.
 ///
 /// # Safety
 /// Called by the runtime's `setjmp`.
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn __pcce_trace_kept(sp: usize) {
     unsafe { put_jump(Special::Kept, sp) };
 }
 
-/// It calls `longjmp`, which goes there.
+/// The program calls `longjmp`, which sets the stack pointer to `sp`; for the runtime.
 ///
 /// # Safety
 /// Called by the runtime's `longjmp`.
@@ -227,7 +227,7 @@ unsafe fn put_jump(kind: Special, sp: usize) {
             return;
         }
         let area = ready(block, sp);
-        // Without a function that was entered, nobody asks.
+        // The place matters only if a function was entered.
         if !area.is_null() && (*area).stream.base != 0 {
             let _busy = Busy::new(block, area);
             if kind == Special::Jumped {

@@ -23,7 +23,7 @@ const DEFAULT: &CStr = c"pcce-trace.%p";
 /// This variable says which part of the run is kept, as `2/6`.
 const PART_VARIABLE: &CStr = c"PCCE_TRACE_PART";
 
-/// For tests, how many words the first chunks of a stream have at most behind their contexts: so chunks begin at many
+/// For tests, the most words that the first chunks of a stream have behind their contexts, so that chunks begin at many
 /// places.
 const STRESS_VARIABLE: &CStr = c"PCCE_TRACE_STRESS";
 
@@ -38,7 +38,7 @@ static START: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 /// How often recording was started or stopped; it is on if this is odd.
 static SWITCHES: AtomicU32 = AtomicU32::new(0);
 
-/// How many words this chunk of a stream has at most behind its context, for tests; 0: as many as there is room for.
+/// For tests, the most words that this chunk of a stream has behind its context; 0: as many as there is room for.
 pub fn stress(sequence: u64) -> usize {
     // Each takes 64 KiB of the file.
     const FIRST: u64 = 200;
@@ -50,12 +50,12 @@ pub fn switches() -> u32 {
     SWITCHES.load(Ordering::Acquire)
 }
 
-/// Returns whether it is on, after so many changes.
+/// Returns whether recording is on, after so many changes.
 pub fn is_on(switches: u32) -> bool {
     switches & 1 == 1
 }
 
-/// Starts recording, or stops it. False if it was so already, or there is no file.
+/// Starts recording, or stops it. False if nothing changes, or there is no file.
 pub fn switch(on: bool) -> bool {
     if START.load(Ordering::Acquire).is_null() {
         return false;
@@ -76,14 +76,14 @@ pub fn stream() -> u64 {
     word(STREAMS).map_or(0, |streams| streams.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
-/// The process may become another program now, that is to go on with the file.
+/// The process may become another program now, which is to continue the file.
 pub fn announce_exec() {
     if let Some(synced) = word(SYNCED) {
         synced.store(announcement(), Ordering::Relaxed);
     }
 }
 
-/// The process, and the second.
+/// The process, and the time in seconds.
 fn announcement() -> u64 {
     (sys::time(libc::CLOCK_MONOTONIC) / 1_000_000_000) << 32 | sys::getpid() as u64
 }
@@ -110,8 +110,8 @@ pub fn take(size: u64, is_others: impl Fn() -> bool) -> Option<(u64, *mut u8)> {
     mapped_at(file, at, size, is_others).map(|mapped| (at, mapped))
 }
 
-/// Maps bytes of the file again, that [`take`] has given, and makes them zero, the first ones first. None if that
-/// cannot be, or they are another process's.
+/// Maps bytes of the file again that [`take`] has given, and makes them zero, the first ones first. None if that fails,
+/// or they are another process's.
 pub fn again(at: u64, size: u64, is_others: impl Fn() -> bool) -> Option<*mut u8> {
     let mapped = mapped_at(file()?, at, size, is_others)?;
     // SAFETY: of this size, and ours.
@@ -149,14 +149,13 @@ pub fn take_again(at: u64, size: u64) -> bool {
     }
 }
 
-/// The file, and where its head is mapped, which stays so.
+/// The file, and the address of its head, which stays mapped.
 pub fn mapped() -> Option<(c_int, usize)> {
     let start = START.load(Ordering::Acquire);
     if start.is_null() { None } else { Some((file()?, start.addr())) }
 }
 
-/// Writes a chunk of so many bytes at once, its first word last: `head`, what follows it, and zeros. False if that
-/// cannot be.
+/// Writes a chunk of so many bytes at once, its first word last: `head`, `more`, and zeros. False if that fails.
 pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {
     let (Some(at), Some(file)) = (place(size), file()) else { return false };
     // A write behind a limit on the size of files would end the program by a signal.
@@ -223,7 +222,7 @@ fn fill(file: c_int, from: u64, to: u64, is_others: impl Fn() -> bool) -> c_int 
     0
 }
 
-/// Gives the space of a part of a chunk back, that is not mapped any more. Its bytes stay zero.
+/// Gives back the space of a part of a chunk that is no longer mapped. Its bytes stay zero.
 pub fn give_back(from: u64, to: u64) {
     let Some(file) = file().filter(|_| from < to) else { return };
     let how = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as usize;
@@ -265,7 +264,7 @@ fn file() -> Option<c_int> {
     again
 }
 
-/// Records no more, and says so once.
+/// Stops recording for ever, with one message.
 #[cold]
 fn stop(why: &[u8], error: c_int) {
     if !switch(false) {
@@ -301,7 +300,7 @@ pub fn ring() -> u64 {
     RING.load(Ordering::Relaxed)
 }
 
-/// A number of bytes, with K, M or G behind it for powers of 1024. None if it is none.
+/// Parses a number of bytes, with K, M or G behind it for powers of 1024.
 fn bytes(text: &[u8]) -> Option<u64> {
     let (digits, shift) = match text.split_last()? {
         (b'K' | b'k', digits) => (digits, 10),
@@ -442,7 +441,7 @@ fn take_into_use(file: c_int) -> Result<bool, c_int> {
     Ok(true)
 }
 
-/// Makes an empty file of it, with a head.
+/// Makes the file an empty trace, with a head.
 fn begin(file: c_int) -> Result<(), c_int> {
     // SAFETY: a file of ours.
     unsafe { sys::call(libc::SYS_ftruncate, [file as usize, 0, 0, 0, 0, 0]) };
@@ -463,7 +462,8 @@ fn begin(file: c_int) -> Result<(), c_int> {
     done.then_some(()).ok_or(libc::ENOSPC)
 }
 
-/// Returns whether the file begins so. None if it has fewer bytes, or others have not yet written them.
+/// Returns whether the file begins with these bytes. None if it has fewer bytes, or other processes have not yet
+/// written them.
 fn begins_with(file: c_int, bytes: &[u8]) -> Option<bool> {
     let mut there = [0; 16];
     let arguments = [file as usize, there.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];

@@ -1,4 +1,5 @@
-//! Forked children: they have streams of their own, which begin where their parents' stood, and never write to those.
+//! Forked children: they have streams of their own, which begin at the position of their parents' streams, and never
+//! write to those.
 //!
 //! The stream of the code that has called `fork` begins at once. If a signal's handler has called it, the interrupted
 //! code may be anywhere, and its stream begins when it goes on: it may be at an instruction that has read the parent's
@@ -25,7 +26,7 @@ pub fn start() {
 /// Returns whether the area was made in another process, of which this is a child.
 ///
 /// # Safety
-/// It is one of [`area::new`].
+/// The area is one of [`area::new`].
 pub unsafe fn is_foreign(area: *const Area) -> bool {
     // SAFETY: areas stay where they are.
     unsafe { (*area).fast.alive.load(Ordering::Relaxed) == 0 }
@@ -65,9 +66,9 @@ extern "C" fn in_child() {
             (*area).stream.parent = number;
             (*area).stream.parent_position = position;
         }
-        // Also where the system cannot empty it.
+        // By hand, since the system may not be able to empty the page.
         (&raw mut (*area).fast).write_bytes(0, 1);
-        // At once: a child may have no events before it ends.
+        // The stream begins at once: a child may have no events before it ends.
         let _busy = Busy::new(block, area);
         if recorded {
             stream::begin(block, area);
@@ -78,7 +79,7 @@ extern "C" fn in_child() {
     }
 }
 
-/// If this process is another one than was known, a child: the other threads are not there. `area`: the calling
+/// Notices that this process is a child of the known one, in which the other threads are not there. `area`: the calling
 /// thread's.
 ///
 /// # Safety
@@ -133,7 +134,7 @@ pub unsafe fn is_orphan(stream: *const Stream) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub struct Fork {
-    /// This, or that nobody knows it, is settled.
+    /// The position is kept, or known to be unknown.
     is_settled: bool,
     pub is_known: bool,
     /// The number of pending bits that are the parent's.
@@ -149,7 +150,7 @@ impl Fork {
     pub const NONE: Self =
         Self { is_settled: false, is_known: false, bits: 0, next: null_mut(), position: 0 };
 
-    /// Keeps it for the area of an interrupted stream. `at`: the interrupted instruction.
+    /// Keeps the position of an interrupted stream. `at`: the interrupted instruction.
     unsafe fn keep(area: *mut Area, at: usize) {
         // SAFETY: by the caller: this thread's area; nobody else uses it.
         unsafe {
@@ -176,8 +177,8 @@ impl Fork {
     }
 }
 
-/// Sees to it that nothing is written where the process's parent writes: a stream of the parent's goes on as one of
-/// this process. It has not begun; it begins where the parent's stood, if that is known.
+/// Keeps the process from writing to its parent's chunks: a stream of the parent's becomes one of this process. It has
+/// not begun; it begins at the position of the parent's, if that is known.
 ///
 /// # Safety
 /// The area is that of the block's stream.
@@ -230,7 +231,7 @@ pub unsafe fn begin(block: *mut Block, area: *mut Area) {
 pub unsafe fn begin_at(block: *mut Block, area: *mut Area, at: usize) -> bool {
     // SAFETY: by the contract.
     unsafe {
-        // A full word goes to a stub next, which expects one.
+        // If the pending bits are a full word, emitted code calls a stub next, which expects one.
         let waits = (*area).stream.busy.load(Ordering::Relaxed) != 0
             || (*block).pending >= FULL
             || machine::within(at);

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         let as_found = &raw mut (*inner).stream.found;
         copy(block, as_found);
         if busy != AWAY {
-            // Else what is kept there is the stream's, and the block is not, or not wholly.
+            // Else the kept block is the stream's, and the thread's block is not, or not wholly.
             copy(as_found, &raw mut (*outer).stream.kept);
         }
         (*inner).stream.busy.store(AWAY, Ordering::Release);
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         (*stream).jumped = 0;
         (*stream).alternate = [low, high];
         if forks::is_foreign(inner) || forks::is_orphan(stream) {
-            // It has not begun in this process.
+            // The stream has not begun in this process.
             stream::lose(&raw mut (*stream).kept, inner);
             (*stream).busy.store(AWAY, Ordering::Release);
             (*stream).begin = 0;
@@ -160,7 +160,7 @@ unsafe fn leave(block: *mut Block, area: *mut Area, word: u64) {
     }
 }
 
-/// The stream that the area's has interrupted comes back.
+/// The interrupted stream of the level below comes back.
 unsafe fn come_back(block: *mut Block, area: *mut Area) {
     // SAFETY: by the caller: the block's area, of a level from 1 on, which is [`AWAY`].
     unsafe {
@@ -174,7 +174,7 @@ unsafe fn come_back(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// A handler's activation is gone, or nobody waits for it.
+/// A handler's activation is gone, or will not be returned to.
 unsafe fn leave_for_good(block: *mut Block, area: *mut Area) {
     // SAFETY: by the caller: the block's area, of a level from 1 on.
     unsafe {
@@ -190,7 +190,7 @@ unsafe fn leave_for_good(block: *mut Block, area: *mut Area) {
             outer = area::of(block);
         }
         if (*outer).stream.busy.load(Ordering::Relaxed) != 0 {
-            // The same, while it was changed.
+            // The same while the stream was being changed.
             stream::lose(block, outer);
         }
         // It goes on elsewhere, and no word says how far it had come.
@@ -215,8 +215,8 @@ unsafe fn lose_away(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// Leaves the handlers whose activations are gone, since they were left by a jump. `sp`: where the stack of running
-/// code ends, or a little below.
+/// Leaves the handlers whose activations are gone, since they were left by a jump. `sp`: the stack pointer of running
+/// code, or a little less.
 ///
 /// # Safety
 /// This thread's block.
@@ -229,7 +229,7 @@ pub unsafe fn leave_dead(block: *mut Block, sp: usize) {
                 return;
             }
             if (*area).stream.busy.load(Ordering::Relaxed) == AWAY {
-                // It begins or ends where this has interrupted it, and will go on with that.
+                // This has interrupted the beginning or the end of a handler's stream, which will go on.
                 return;
             }
             let [low, high] = (*area).stream.alternate;
@@ -275,7 +275,7 @@ pub unsafe fn end_outer(area: *mut Area) {
             {
                 let kept = &raw mut (*outer).stream.kept;
                 (*kept).pending = last::settled(kept, interrupted);
-                // It has not come further than to where it was interrupted.
+                // The stream ends at the interrupted point.
                 stream::put(kept, outer, &[special(Special::Gap, Gap::Interrupted as u64)]);
                 stream::end(kept, outer);
             }

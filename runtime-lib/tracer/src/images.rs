@@ -1,4 +1,4 @@
-//! The images whose addresses are in the file: each has a chunk there, in front of what names it.
+//! The images whose addresses are in the file: each has a chunk there, in front of the chunks with its addresses.
 
 use core::ffi::CStr;
 use core::mem::{MaybeUninit, offset_of};
@@ -24,7 +24,7 @@ static KNOWN: [Known; MOST] =
     [const { Known { low: AtomicUsize::new(0), high: AtomicUsize::new(0), id: AtomicU64::new(0) } }; MOST];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// How many traced libraries were loaded.
+/// The number of traced libraries that were loaded.
 static LOADS: AtomicU64 = AtomicU64::new(0);
 
 /// See [`Chunk::loads`].
@@ -35,7 +35,7 @@ pub fn loads() -> u64 {
 /// The path of the program's file.
 static PROGRAM: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
 
-/// Finds out what the program's file is, which it may move later.
+/// Finds the path of the program's file, which the program may move later.
 pub fn start() {
     let [to, size] = [PROGRAM.as_ptr().addr(), size_of_val(&PROGRAM) - 1];
     let arguments = [libc::AT_FDCWD as usize, c"/proc/self/exe".as_ptr().addr(), to, size, 0, 0];
@@ -43,13 +43,13 @@ pub fn start() {
     unsafe { sys::call(libc::SYS_readlinkat, arguments) };
 }
 
-/// This is another process: the file has none of its images.
+/// Forgets all images, in a new process: the file has none of them.
 pub fn forget() {
     COUNT.store(0, Ordering::Relaxed);
     KNOWN.iter().for_each(|known| known.high.store(0, Ordering::Relaxed));
 }
 
-/// Sees to it that the file has the image of an address, if it is in one.
+/// Writes the image of an address into the file, unless it is there, or there is none.
 pub fn describe(address: usize) {
     let Some(image) = Loaded::of(address as *const u8) else { return };
     let id = u64::from_le_bytes(image.build_id);
@@ -69,8 +69,9 @@ pub fn describe(address: usize) {
     known.high.store(image.end.addr(), Ordering::Release);
 }
 
-/// An image was loaded, with this address in it, perhaps where another one was: its functions must not be taken for
-/// those of the other. Called in front of its constructors (`scripts/build-runtime`, the object `pcce_trace_module.o`).
+/// An image with this address was loaded, perhaps at the place of another one: its functions must not be taken for
+/// those of the other. Called in front of its constructors, by the object `pcce_trace_module.o` (`module.s` of the
+/// machine).
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_loaded(address: usize) {
     let Some(image) = Loaded::of(address as *const u8) else { return };

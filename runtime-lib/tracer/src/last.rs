@@ -13,7 +13,8 @@ use crate::{file, forks, parts, stream, sys};
 /// [`__pcce_trace_last`] was called.
 static CRASHED: AtomicBool = AtomicBool::new(false);
 
-/// The process may end now, in a signal's handler that nobody has announced. `pc`: the interrupted instruction.
+/// The process may end now, in a signal's handler that the runtime has not announced. `pc`: the interrupted
+/// instruction.
 ///
 /// # Safety
 /// Called by the runtime's handler of crashes.
@@ -37,7 +38,7 @@ pub unsafe extern "C" fn __pcce_trace_last(pc: usize) {
     }
 }
 
-/// The pending bits of a stream of this thread, which was interrupted at this instruction, without what was being
+/// The pending bits of a stream of this thread, which was interrupted at this instruction, without bits that were being
 /// appended; 1 if that is not known.
 ///
 /// # Safety
@@ -62,7 +63,7 @@ struct Place {
 }
 
 impl Place {
-    /// None if the stream has none now, or its thread is changing it.
+    /// None if the stream has no chunk now, or its thread is changing it.
     unsafe fn of(area: *const Area) -> Option<Self> {
         // SAFETY: areas stay where they are.
         unsafe {

@@ -2,7 +2,9 @@
 //! all runs must have in common (see `abi::trace::parts`).
 //!
 //! The words of a chunk that is not kept go to memory of the stream's own, which the next such chunk uses again. All
-//! else is as in a whole run: so all runs have the same chunks, with the same words.
+//! else is as in a whole run, so all runs have the same chunks, with the same words.
+//!
+//! Unless said otherwise, the contract of unsafe functions is that nothing else uses the stream.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
@@ -67,22 +69,19 @@ pub struct Kept {
     unkept: *mut u8,
     /// The chunk with the rows; null if there is none.
     rows: *mut Chunk,
-    /// The chunk that its first row is of.
+    /// The sequence of the chunk of its first row.
     first: u64,
     /// The fingerprint of the words up to the chunk's beginning.
     fingerprint: u64,
 }
 
-/// How many words a chunk has at most: so few in the first ones that the parts of short traces are of about one size.
+/// The most words of a chunk. The first chunks are short, so that the parts of short traces are of about one size.
 pub fn room(sequence: u64) -> usize {
     const FIRST: u64 = 64;
     if sequence < FIRST { 1024 } else { UNIT as usize / 8 }
 }
 
-/// Sees to it that there is a row for a chunk that is to begin. False if there is no room.
-///
-/// # Safety
-/// Nothing else uses the stream.
+/// Makes room for the row of a chunk that is to begin. False if there is none.
 pub unsafe fn begin(stream: *mut Stream, part: Part, sequence: u64) -> bool {
     // SAFETY: by the contract; what was mapped is ours alone, and all zero.
     unsafe {
@@ -105,7 +104,7 @@ pub unsafe fn begin(stream: *mut Stream, part: Part, sequence: u64) -> bool {
     }
 }
 
-/// The chunk that begins now has this head: the rows get it too, if it is the first of them.
+/// A chunk with this head begins. The rows get its head, too, if it is the first of them.
 ///
 /// # Safety
 /// Nothing else uses the stream, and [`begin`] was called for the chunk.
@@ -128,9 +127,6 @@ pub unsafe fn begun(stream: *mut Stream, chunk: *const Chunk) {
 }
 
 /// Memory for a chunk that is not kept; null if there is none.
-///
-/// # Safety
-/// Nothing else uses the stream.
 pub unsafe fn unkept(stream: *mut Stream) -> *mut u8 {
     // SAFETY: by the contract.
     unsafe {
@@ -143,18 +139,12 @@ pub unsafe fn unkept(stream: *mut Stream) -> *mut u8 {
 }
 
 /// Returns whether the stream's chunk is not in the file.
-///
-/// # Safety
-/// Nothing else uses the stream.
 pub unsafe fn is_unkept(stream: *const Stream) -> bool {
     // SAFETY: by the contract.
     unsafe { !(*stream).part.unkept.is_null() && (*stream).chunk.cast() == (*stream).part.unkept }
 }
 
 /// Writes the row of the chunk with these words, which ends now, or may do so. `is_over`: nothing more comes.
-///
-/// # Safety
-/// Nothing else uses the stream.
 pub unsafe fn write_row(stream: *mut Stream, words: &[u64], end: u32, is_over: bool) {
     // SAFETY: by the contract.
     unsafe {
@@ -184,9 +174,6 @@ pub unsafe fn write_row(stream: *mut Stream, words: &[u64], end: u32, is_over: b
 }
 
 /// Words are added to a chunk whose row has an end: takes the end back.
-///
-/// # Safety
-/// Nothing else uses the stream.
 pub unsafe fn has_no_end(stream: *mut Stream) {
     // SAFETY: by the contract.
     unsafe {
@@ -218,7 +205,7 @@ fn place(address: u64) -> u64 {
     }
 }
 
-/// The stream gives back what it has.
+/// Gives the stream's memory back.
 ///
 /// # Safety
 /// Nothing else uses the stream, and its chunk is not [`is_unkept`].

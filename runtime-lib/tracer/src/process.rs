@@ -22,12 +22,12 @@ static READY: AtomicBool = AtomicBool::new(false);
 /// The key of the destructor for threads, plus 1; 0 while there is none.
 static KEY: AtomicU64 = AtomicU64::new(0);
 
-/// Constructor, also called by what runs earlier. By the exported name, so that of several tracers in a process the
-/// executable's is started.
+/// The constructor, which earlier code calls, too. It is called by the exported name, so that of several tracers in a
+/// process the executable's is started.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_start() {
     if STARTED.swap(true, Ordering::AcqRel) {
-        // Another thread, or what this has interrupted: then it is too early to record.
+        // Another thread is starting the tracer, or this has interrupted the start: then it is too early to record.
         for _ in 0..1000 {
             if READY.load(Ordering::Acquire) {
                 break;
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn __pcce_trace_here(place: *mut [u64; 2]) {
     }
 }
 
-/// The thread begins, and was created there. For the runtime.
+/// The thread begins, and was created at this position. For the runtime.
 ///
 /// # Safety
 /// The numbers are of [`__pcce_trace_here`].
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn __pcce_trace_unwound() {
         }
         let area = handlers::abandon(block, area::of(block));
         if (*area).stream.busy.load(Ordering::Relaxed) != 0 {
-            // It was cancelled while the stream was changed.
+            // The thread was cancelled while the stream was being changed.
             stream::lose(block, area);
         }
         let area = events::here();

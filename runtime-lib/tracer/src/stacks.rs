@@ -5,6 +5,9 @@
 //! The place of the switch between `pcce_fiber_save` and `pcce_fiber_restore` is unknown, unless it is a call that
 //! emitted code knows. Bits that are pending there may be of either stack: they are kept if such a call comes, and else
 //! left out.
+//!
+//! Unless said otherwise, the contract of unsafe functions is that the block is the calling thread's, and the area that
+//! of its stream.
 
 use core::ffi::c_void;
 
@@ -22,15 +25,16 @@ pub struct Stacks {
     /// The number that marks the stream's stack numbers in activations: the number of the stream, or of the stream of
     /// which it was forked.
     family: u32,
-    /// The number of numbers that were given.
+    /// The last number that was given.
     given: u32,
     /// The point from which the thread may leave its stack unannounced; its number is 0 if it may not.
     saved: Saved,
-    /// The thread has left a stack, and no event of the other one has come.
+    /// True if the thread has left a stack, and no event of the other one has come.
     elsewhere: bool,
-    /// It is on another stack than that on which the stream began.
+    /// True if the thread is on another stack than that on which the stream began.
     away: bool,
-    /// The number to which it has come back, as activations have it, as long as it has not left that again.
+    /// The number of the stack to which the thread has come back, as activations have it, as long as it has not left
+    /// that again.
     on: u64,
 }
 
@@ -78,7 +82,7 @@ impl Stacks {
         Self { family, given: self.given, away: self.away, ..Self::NONE }
     }
 
-    /// A new number, as activations have it, and as the stream has it.
+    /// A new number, as activations keep it, and as the stream has it.
     fn number(&mut self, stream: u64) -> (u64, u32) {
         if self.family == 0 {
             self.family = stream as u32;
@@ -89,7 +93,7 @@ impl Stacks {
     }
 }
 
-/// Nothing but the first word that is written next is looked at before it is.
+/// Has the next function that is entered come to the tracer, by an empty cache.
 ///
 /// # Safety
 /// This thread's block.
@@ -98,16 +102,13 @@ pub unsafe fn set_trap(block: *mut Block) {
     unsafe { (*block).cache = (&raw const __pcce_trace_empty).cast_mut().cast() };
 }
 
-/// The next function that is entered is looked up in the cache again.
+/// Ends the trap: functions that are entered are looked up in the cache again.
 unsafe fn take_trap(block: *mut Block, area: *mut Area) {
     // SAFETY: by the caller: this thread's block and area.
     unsafe { (*block).cache = (&raw mut (*area).fast.cache).cast() };
 }
 
-/// The block has got its cache again: not where the stack was, or may be left.
-///
-/// # Safety
-/// This thread's block, and its area.
+/// Sets the trap again, behind a change of the block's cache, if the stack was left, or may be left.
 pub unsafe fn keep_trap(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {
@@ -119,9 +120,6 @@ pub unsafe fn keep_trap(block: *mut Block, area: *mut Area) {
 }
 
 /// A function was entered from outside, and its event comes next.
-///
-/// # Safety
-/// This thread's block, and its area.
 pub unsafe fn entered(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {
@@ -131,7 +129,7 @@ pub unsafe fn entered(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// Writes that a stack is left in a call of this function and node.
+/// Writes that a stack is left in a call, by the call's function and node.
 unsafe fn leave(block: *mut Block, area: *mut Area, function: usize, node: u32, number: u32) {
     // SAFETY: by the caller: this thread's block and area.
     unsafe {
@@ -146,10 +144,7 @@ unsafe fn leave(block: *mut Block, area: *mut Area, function: usize, node: u32, 
     }
 }
 
-/// It is not known any more that the thread is on the stack that it may leave: what it has written since is left out.
-///
-/// # Safety
-/// This thread's block, and its area.
+/// The thread may have left its stack since it was allowed to: drops the events since then.
 pub unsafe fn leave_saved(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {

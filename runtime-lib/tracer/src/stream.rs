@@ -3,6 +3,9 @@
 //! All functions here are for a thread's block and the area of its stream, which only signal handlers of the same
 //! thread use meanwhile. These leave the block as they found it, and have streams of their own; a [`Busy`] has the
 //! position of the stream before it was changed.
+//!
+//! Unless said otherwise, the contract of unsafe functions is that the block is the calling thread's, and the area that
+//! of its stream.
 
 use core::ffi::{CStr, c_char};
 use core::ptr::null_mut;
@@ -33,12 +36,12 @@ fn words(chunk: *mut Chunk) -> *mut u64 {
     chunk.wrapping_byte_add(CHUNK_HEAD as usize).cast()
 }
 
-/// How many words a chunk has, where this is the next one.
+/// The number of words in a chunk, by the place of its next word.
 pub fn words_in(chunk: *mut Chunk, next: *const u64) -> u64 {
     ((next.addr() - words(chunk).addr()) as u64).div_ceil(8)
 }
 
-/// How many words the stream's chunk has.
+/// The number of words in the stream's chunk.
 unsafe fn written(block: *const Block, area: *const Area) -> u64 {
     // SAFETY: by the caller.
     unsafe {
@@ -48,9 +51,6 @@ unsafe fn written(block: *const Block, area: *const Area) -> u64 {
 }
 
 /// The position of the stream.
-///
-/// # Safety
-/// The area is that of the block's stream.
 pub unsafe fn here(block: *const Block, area: *const Area) -> u64 {
     // SAFETY: by the contract.
     unsafe {
@@ -59,10 +59,7 @@ pub unsafe fn here(block: *const Block, area: *const Area) -> u64 {
     }
 }
 
-/// Sees to it that words have somewhere to go, in a stream that has not begun.
-///
-/// # Safety
-/// The area is that of the block's stream.
+/// Begins a stream: its words get a place.
 pub unsafe fn begin(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {
@@ -97,11 +94,7 @@ pub unsafe fn switched(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// Nothing of the stream is known any more: it is given up, and goes on as another one, of which the beginning is not
-/// known.
-///
-/// # Safety
-/// The area is that of the block's stream.
+/// Gives up the stream, whose state is lost. It goes on as another one, whose beginning is not known.
 pub unsafe fn lose(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract; nobody else uses the mapping.
     unsafe {
@@ -153,7 +146,7 @@ pub unsafe fn rearm(block: *mut Block, area: *mut Area) {
     unsafe { arm(block, area, (*block).next, (*block).end.wrapping_add(RESERVE)) };
 }
 
-/// Has the stream's words go where nobody wants them.
+/// Has the stream's words not recorded.
 ///
 /// # Safety
 /// The area is that of the block's stream, which has no chunk.
@@ -284,14 +277,14 @@ impl Ring {
     /// None if everything is kept.
     fn wanted() -> Option<Self> {
         let bytes = Some(file::ring()).filter(|&bytes| bytes > 0)?;
-        // One of them has little in it yet.
+        // One of the chunks has little in it yet.
         let count = bytes.div_ceil(UNIT).clamp(RING_LEAST, RING as u64 - 1);
         let size = bytes.div_ceil(count).next_multiple_of(UNIT);
         Some(Self { size: size as usize, count: count + 1 })
     }
 }
 
-/// Says how the chunk ends, if it does so now. `is_over`: it does.
+/// In a part of a run, writes the chunk's row, in case it ends now. `is_over`: it does.
 unsafe fn write_end_row(block: *const Block, area: *mut Area, end: u32, is_over: bool) {
     // SAFETY: by the caller: there is a chunk, and the words are in it.
     unsafe {
@@ -314,7 +307,7 @@ unsafe fn write_end_row(block: *const Block, area: *mut Area, end: u32, is_over:
     }
 }
 
-/// The chunk ends, and what it does not need is given back.
+/// Ends the chunk, and gives back the space that it does not need.
 unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
     // SAFETY: by the caller; nobody uses the mapping any more.
     unsafe {
@@ -330,7 +323,7 @@ unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
     }
 }
 
-/// Gives the space behind the words of the stream's chunk back, which is in the file.
+/// Gives back the space behind the words of the stream's chunk, which is in the file.
 ///
 /// # Safety
 /// The stream is the block's.
@@ -345,10 +338,7 @@ pub unsafe fn give_back_behind(block: *const Block, stream: *const Stream) {
     }
 }
 
-/// The stream ends, and gives back what it does not need. Its words go nowhere from here on.
-///
-/// # Safety
-/// The area is that of the block's stream.
+/// Ends the stream, and gives back the space that it does not need. Further words are not recorded.
 pub unsafe fn end(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {
@@ -402,8 +392,8 @@ pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
     }
 }
 
-/// Writes a special word, and in front of it the pending bits. The chunk stays: where emitted code goes on is not
-/// known.
+/// Writes a special word, and in front of it the pending bits. The chunk stays the same: the address where emitted code
+/// goes on is not known.
 ///
 /// # Safety
 /// As for [`put`].
@@ -460,7 +450,7 @@ pub unsafe fn write(block: *mut Block, group: &[u64]) {
     }
 }
 
-/// Writes the pending bits if they fill a word, and goes on elsewhere if there is no more room.
+/// Writes the pending bits if they fill a word, and begins another chunk if there is no more room.
 ///
 /// # Safety
 /// The area is that of the block's stream, which has begun.

@@ -117,8 +117,8 @@ pub struct Found {
 }
 
 /// The memory of a thread lies behind its stack, where a write that runs away arrives: there is its block, and behind
-/// that a pointer to itself. If that is no more, there is a sound block as long as the result lives, which knows
-/// nothing.
+/// that a pointer to itself. If that is damaged, the thread has a sound block, which knows nothing, as long as the
+/// result lives.
 ///
 /// # Safety
 /// Called by a signal handler that ends the program; the thread has no other use for its block meanwhile.

@@ -1,4 +1,4 @@
-//! Functions and tables in assembly: what Rust cannot say, and frames that foreign unwinding may pass.
+//! Functions and tables in assembly, for things that Rust cannot express, and frames that foreign unwinding may pass.
 
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -55,7 +55,8 @@ global_asm!(
     restore = sym pcce_fiber_restore,
 );
 
-// Runs `body(argument)`, with the task in the first register: a jump, so that whatever passes the caller may pass here.
+// Runs `body(argument)`, with the task in the first register: a jump, so that exceptions and unwinding that pass the
+// caller may pass here.
 global_asm!(
     ".pushsection .text.pcce_task_run,\"ax\",@progbits",
     ".type pcce_task_run,@function",

@@ -1,4 +1,4 @@
-//! `setjmp` and `longjmp`: what must be assembly, and how glibc keeps registers.
+//! `setjmp` and `longjmp`: their assembly, and glibc's way to keep registers.
 //!
 //! The state becomes the other activation's before libc's `longjmp` is called, which runs libc's cleanups. So a handler
 //! that interrupts meanwhile finds a state that is not that of the functions on the stack. One of the return addresses
@@ -10,8 +10,8 @@ use core::mem::offset_of;
 use crate::abi::layout;
 use crate::jump::{Saved, prepare};
 
-/// Where `longjmp` sets the stack pointer: the seventh word of glibc's `jmp_buf`, mangled: turned to the left by 17
-/// bits behind an exclusive or with a word of the thread's descriptor.
+/// The stack pointer that `longjmp` sets: the seventh word of glibc's `jmp_buf`, which is mangled: an exclusive or with
+/// a word of the thread's descriptor, then rotated to the left by 17 bits.
 ///
 /// # Safety
 /// A buffer of `setjmp`.
@@ -51,7 +51,7 @@ global_asm!(
     "jne 3f",
     "2:",
     "jmp rax",
-    // The tracer is to know where the caller's stack ends.
+    // The tracer gets the caller's stack pointer.
     "3:",
     "push rax",
     ".cfi_def_cfa_offset 16",

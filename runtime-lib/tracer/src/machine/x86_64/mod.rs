@@ -11,15 +11,15 @@ use crate::area::block;
 use crate::last::__pcce_trace_last;
 use crate::sys;
 
-/// How many bits the pending ones were moved up for what the instruction is about to add to them: emitted code appends
-/// by two instructions, one behind the other. None if that is not known.
+/// The number of bits by which the pending bits were shifted for the bits that the instruction at `at` is about to add:
+/// emitted code appends by two instructions, one behind the other. None if that is not known.
 pub fn appended(at: usize) -> Option<u32> {
     let block = block().addr();
     let thread = thread_pointer();
     // The last byte of the instruction before, and this one.
     let mut code = [0_u8; 10];
     if !sys::copy_from(at.wrapping_sub(1), &mut code) {
-        // Behind a jump to nowhere no code was executed.
+        // After a jump to an unmapped address no code was executed.
         let mut reads = |from: usize| sys::copy_from(from, &mut code[..1]);
         return (!reads(at) && reads(__pcce_trace_last as *const () as usize)).then_some(0);
     }

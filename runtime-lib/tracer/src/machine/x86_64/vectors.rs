@@ -1,4 +1,4 @@
-//! Which vector registers the processor has, and what it needs to keep them.
+//! The vector registers of the processor, and the memory that keeps them.
 
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::sync::atomic::{AtomicU32, Ordering};
