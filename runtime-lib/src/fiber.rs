@@ -1,9 +1,9 @@
-//! Fibers: stacks that the program switches to by itself.
+//! Fibers: stacks to which the program switches by itself.
 //!
-//! The thread's block does not follow a switch of stacks that nobody announces. So a capture follows the chain of
-//! frames only where it runs on the stack that is known to be the thread's current one, and the chain lies on that
-//! stack, too ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions
-//! announce switches.
+//! The thread's block does not follow an unannounced switch of stacks. So a capture follows the chain of frames only
+//! where it runs on the stack that is known to be the thread's current one, and the chain lies on that stack, too
+//! ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions announce
+//! switches.
 //!
 //! Behind an exception or a jump, the chain is still that of calls which are over, below the stack pointer: it ends in
 //! [`GONE_LINK`] there. Nothing is damaged, and nothing is known.
@@ -28,7 +28,7 @@ pub struct Fiber {
     reserved: [u64; 3],
 }
 
-/// [`stack_high`](crate::abi::Tls::stack_high) where nothing is known of the stack.
+/// [`stack_high`](crate::abi::Tls::stack_high) if nothing is known of the stack.
 pub const ANYWHERE: usize = usize::MAX;
 
 struct Shared([Frame; 2]);
@@ -40,7 +40,8 @@ unsafe impl Sync for Shared {}
 pub const UNKNOWN_SITE: *const u8 = dangling();
 const _: () = assert!(align_of::<u8>() as u64 == chains::UNKNOWN);
 
-/// Stand for frames that must not be looked at, and for those of calls that a jump or an exception has left.
+/// Two frames that stand for others: for frames that must not be read, and for frames of calls that a jump or an
+/// exception has left.
 static UNKNOWN: Shared =
     Shared([Frame::new(Link::NULL, 0, UNKNOWN_SITE), Frame::new(Link::NULL, GONE_ID, UNKNOWN_SITE)]);
 
@@ -68,8 +69,8 @@ pub fn followed(top: Link) -> Link {
     followed_from(stack_pointer(), top)
 }
 
-/// Returns whether the thread runs on the stack in its block, and `top` is a frame there. If not, [`followed`] may yet
-/// know more.
+/// Returns whether the thread runs on the stack in its block, and `top` is a frame there. If not, [`followed`] may
+/// still follow the chain.
 ///
 /// # Safety
 /// The calling thread's block.
@@ -94,16 +95,16 @@ pub fn followed_from(sp: usize, top: Link) -> Link {
     if top.is_null() || unsafe { is_on_stack_from(tls(), sp, top) } { top } else { elsewhere(sp, top) }
 }
 
-/// The id of a sub-path: what the thread's block has, without what it counts from. `followed`: what became of `top`.
-/// None if nothing is known of the frame from whose id it counts.
+/// The id of a sub-path: the id in the thread's block less the base from which it counts. `followed`: the result of
+/// [`followed`] for `top`. None if the frame that has the base is unknown.
 #[inline(always)]
 pub fn relative(id: u64, top: Link, followed: Link) -> Option<u64> {
     // SAFETY: a frame that can be followed is one of a live activation.
     (!is_lost(top, followed)).then(|| id.wrapping_sub(unsafe { top.base() }))
 }
 
-/// Returns whether ids count from a frame of which nothing is known: `link` leads to it, and `followed` is what became
-/// of that.
+/// Returns whether ids count from an unknown frame: `link` leads to it, and `followed` is the result of [`followed`]
+/// for that.
 #[inline(always)]
 pub fn is_lost(link: Link, followed: Link) -> bool {
     link.is_relative() && is_unknown(followed)
@@ -151,7 +152,7 @@ fn elsewhere(sp: usize, top: Link) -> Link {
     if sp_known && top_known { GONE_LINK } else { UNKNOWN_LINK }
 }
 
-/// The links of a chain that [`followed`] let through.
+/// The links of a chain that can be [`followed`].
 #[derive(Clone, Copy)]
 pub struct Links {
     low: usize,
@@ -167,7 +168,7 @@ impl Links {
     }
 
     /// Returns whether a frame's link leads upwards on the thread's stack, as nearly all do. [`outer`](Self::outer) is
-    /// then where it leads to.
+    /// then the link's target.
     #[inline(always)]
     pub fn is_plain(self, frame: *mut Frame, prev: Link) -> bool {
         self.low <= frame.addr() && frame < prev.frame() && prev.frame().addr() < self.high

@@ -1,5 +1,5 @@
-//! Stack offsets, in executables with a hybrid encoding (pcce.txt §6): how far below the beginning of its sub-path an
-//! activation is.
+//! Stack offsets, in executables with a hybrid encoding (pcce.txt §6): the distance of an activation below the
+//! beginning of its sub-path.
 //!
 //! The context determines the distance of a frame, and of the point of a capture, from the place where their sub-path
 //! begins: the pushed frame, or the stack pointer at the entry of `main`. The distance is taken only where the function
@@ -58,7 +58,7 @@ pub fn base(outer: Link, site: *const u8, process: Option<&mut Own>) -> usize {
     if known { outer.frame().addr() } else { 0 }
 }
 
-/// How far a place of the function of a site is below `base`, in words; 0 where that is not known, or the function does
+/// The distance of a place in the function of a site below `base`, in words; 0 if it is not known, or the function does
 /// not need it.
 #[inline(never)]
 pub fn distance(site: *const u8, place: usize, base: usize, process: Option<&mut Own>) -> u64 {

@@ -1,5 +1,5 @@
-//! The process that the runtime is part of, as the walk over its stacks sees it: its memory, of which it is not known
-//! that it is there, its images, and the registers.
+//! The process of the runtime, as the walk over its stacks sees it: its memory, which may not be readable, and its
+//! images.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +33,8 @@ impl Own {
             return false;
         }
         if page != self.page {
-            // The kernel reads a set of signals there before it looks at the operation, which does not exist.
-            // SAFETY: the call fails in any case, and changes nothing.
+            // The kernel reads a set of signals there before it checks the operation, which does not exist. SAFETY: the
+            // call fails in any case, and changes nothing.
             let result =
                 unsafe { sys::call(libc::SYS_rt_sigprocmask, [usize::MAX, address & !7, 0, 8, 0, 0]) };
             let readable = match -result as c_int {

@@ -1,8 +1,8 @@
 //! Names of addresses in loaded images that stay right when libraries are unloaded and loaded again.
 //!
 //! A number that is interned for a site must not be that of another library's site that is loaded where the first one
-//! was, and the same library may come back at another address. So an address in a shared library is known by the
-//! library's build id and its offset. The program itself stays where it is.
+//! was, and the same library may come back at another address. So the library's build id and the offset name an address
+//! in a shared library. The program itself stays where it is.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -53,8 +53,8 @@ fn find_program() {
     }
 }
 
-/// The key of the place with a name that is no number of one: an address of the program, or of no image that has a
-/// build id, or 0, which stands for the place 0 of the program. None if it is not known where the program is.
+/// The key of the place with a name that is not a number of a place: an address in the program, or outside of all
+/// images with a build id, or 0, which stands for the place 0 of the program. None if the program's range is not known.
 #[cold]
 pub fn key(name: u64) -> Option<Key> {
     find_program();
@@ -76,7 +76,7 @@ pub fn key(name: u64) -> Option<Key> {
 #[cold]
 fn name_in_library(address: *const u8) -> Option<u64> {
     find_program();
-    // Known only now, or to another thread since the caller looked.
+    // The range may have become known since the caller checked.
     if let Some(name) = name_in_program(address) {
         return Some(name);
     }

@@ -60,7 +60,7 @@ pub struct Writer {
     /// The destination, for messages.
     name: (&'static FileName, u64),
     file: c_int,
-    /// Why not all was written: an error number.
+    /// The error number of a failed write; 0 without one.
     error: c_int,
     text: Text<2048>,
 }
@@ -71,7 +71,7 @@ impl Writer {
         Self::new((name, number), How::New)
     }
 
-    /// Opens the file, behind whatever other processes have written, which wait with theirs for the end of this.
+    /// Opens the file to append to it, and locks it: other processes write before or behind this.
     pub fn append(name: &'static FileName) -> Self {
         let writer = Self::new((name, 0), How::Append);
         let arguments = [writer.file as usize, libc::LOCK_EX as usize, 0, 0, 0, 0];
@@ -133,7 +133,7 @@ impl Writer {
         }
     }
 
-    /// The last line: how many contexts there were.
+    /// Writes the last line, with the number of contexts.
     pub fn finish(mut self, contexts: u64) {
         self.text(b"{\"end\":true");
         self.member("contexts", contexts);

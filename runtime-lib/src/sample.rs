@@ -18,16 +18,16 @@ use crate::sys::{self, Action};
 use crate::token::interrupted_token;
 use crate::when::{self, Kind};
 
-/// How many samples a second of CPU time; nothing is done without it.
+/// The variable with the number of samples a second of CPU time. Without it there are no samples.
 const VARIABLE: &CStr = c"PCCE_SAMPLE";
 const FILE_VARIABLE: &CStr = c"PCCE_SAMPLE_PROFILE";
-/// Names a signal on which a profile is written, by its number.
+/// The variable with the number of a signal on which a profile is written.
 const SIGNAL: &CStr = c"PCCE_SAMPLE_SIGNAL";
 const DEFAULT: &CStr = c"pcce-cpu.%p";
 /// The highest rate in hertz: more samples would measure the handler.
 const MOST: c_int = 10_000;
-/// Deeper ones are not walked to the end, at some 0.5 µs an activation: else the handler would be all that runs. The
-/// kernel's ticks bound how often it runs, whatever the rate.
+/// The most activations that are walked, at some 0.5 µs each: else the handler would take all the time. The kernel's
+/// ticks bound how often it runs, whatever the rate.
 const MOST_WALKED: usize = 1 << 10;
 /// A longer token is cut: its outermost frames are left out.
 const MAX_TOKEN: usize = 4096;
@@ -37,7 +37,7 @@ static TOKENS: Arena = Arena::new();
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// True when the profile is being written.
 static ENDED: AtomicBool = AtomicBool::new(false);
-/// By the token's text: two hashes, and its length.
+/// The samples by the token's text: two hashes, and its length.
 static SAMPLES: Interner<Samples> = Interner::new();
 /// CPU time of the process at the last sample, in nanoseconds.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -114,7 +114,7 @@ fn set_timer(timer: &libc::itimerval) -> bool {
 }
 
 fn refused() {
-    // It may be that of a program that this one has replaced.
+    // The timer may be that of a program that this one has replaced.
     set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
     let message = "pcce: the system refuses the timer of PCCE_SAMPLE, or the handler of its signal; nothing is sampled\n";
     write_all(libc::STDERR_FILENO, message.as_bytes());
@@ -170,7 +170,7 @@ extern "C" fn at_exit(_: *mut c_void) {
     when::at_end(Kind::Cpu);
 }
 
-/// Writes the profile as it is now; 0: that is the last one.
+/// Writes the profile as it is now; `number` is 0 for the last one.
 fn write(number: u64) {
     // A forked child has no timer, and its parent's samples.
     if !FILE.is_wanted(false) {

@@ -68,7 +68,7 @@ pub fn libc_sigaction() -> Action {
 /// The frame that is pushed when a handler is called.
 #[repr(C)]
 pub struct SignalFrame {
-    /// The state of the interrupted code, whatever it is there. Its site is [`__pcce_signal_site`].
+    /// The state of the interrupted code. The site is [`__pcce_signal_site`].
     pub frame: Frame,
     /// The registers of the interrupted code; null if they are not known.
     pub context: *const libc::ucontext_t,
@@ -89,7 +89,7 @@ pub fn is_site(site: *const u8) -> bool {
     core::ptr::eq(site, self::site())
 }
 
-/// The kernel's frame of a signal, and what a sanitizer's handler needs to call on, are not larger.
+/// The kernel's frame of a signal, with the frames of a sanitizer's handler, is not larger.
 const NEAR: usize = 1 << 16;
 
 fn address() -> usize {
@@ -111,8 +111,8 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
         let call = &raw mut (*block).call;
         let (interrupted, interrupted_call) = (shadow.read_volatile(), call.read_volatile());
         let (interrupted_top, interrupted_id) = (top.read_volatile(), id.read_volatile());
-        // ThreadSanitizer keeps signals, and calls handlers later, with a copy: what it shows is not what is
-        // interrupted now.
+        // ThreadSanitizer keeps signals, and calls handlers later, with a copy of the context: it is not that of the
+        // code which is interrupted now.
         let own = stack_pointer();
         let now = (own..own + NEAR).contains(&context.addr());
         let sp = match now {
@@ -198,8 +198,8 @@ pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize) -> usize {
     // SAFETY: passed on; an action is written and read.
     unsafe {
         let old = install(libc_signal(), signal, handler);
-        // MemorySanitizer calls handlers itself, those of `signal` with the number alone: they are to get the context,
-        // too.
+        // MemorySanitizer calls handlers itself, those of `signal` with the number alone. Installed by `sigaction`,
+        // they get the context, too.
         let mut action: libc::sigaction = core::mem::zeroed();
         if is_function(handler)
             && old != libc::SIG_ERR

@@ -1,4 +1,4 @@
-//! Work that moves between threads (dacce.txt §5.3): in which context it was submitted.
+//! Work that moves between threads (dacce.txt §5.3), and the contexts in which it was submitted.
 //!
 //! [`pcce_task_capture`] keeps the token of the current context, and those behind it, in memory of the program's.
 //! Instrumented code that calls [`pcce_task_run`](crate::abi::functions::TASK_RUN) pushes a frame, and stores the
@@ -27,7 +27,7 @@ const TEXT: usize = (layout::TASK_SIZE - layout::TASK_TEXT) as usize;
 #[repr(C)]
 pub struct Task {
     len: usize,
-    /// [`SUBMITTED`], the token of the submission, and behind `+` those of where its thread came from.
+    /// [`SUBMITTED`], the token of the submission, and behind `+` the tokens of its thread's origin.
     text: [u8; TEXT],
 }
 

@@ -1,4 +1,4 @@
-//! Threads: in which context a thread was created, and an empty state for what runs after its start routine.
+//! Threads: the context in which a thread was created, and an empty state for code that runs after its start routine.
 //!
 //! The pass replaces calls of `pthread_create` and `thrd_create` in instrumented code by the functions here, and has
 //! [`__pcce_std_thread`] called in front of libstdc++'s `std::thread::_M_start_thread`. They write the token of the
@@ -34,7 +34,7 @@ const TEXT: usize = PAGE - 9 * size_of::<usize>();
 const CUT: [&[u8]; 2] = [b"+~", b"+@~"];
 type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
-/// How a thread was created, and what it has to run.
+/// The creation of a thread: its context, and the start routine.
 #[repr(C)]
 pub struct Creation {
     /// For `std::thread`: libstdc++ takes the record for a `std::thread::_State`. Null where other code creates the
@@ -43,7 +43,7 @@ pub struct Creation {
     pub start: Start,
     pub argument: *mut c_void,
     stack_size: usize,
-    /// How often the destructor of the key was called.
+    /// The number of calls of the key's destructor.
     rounds: usize,
     /// For crash reports; null without.
     alternate_stack: *mut c_void,
@@ -74,7 +74,7 @@ unsafe extern "C" {
     fn __pcce_thread_start(creation: *mut c_void) -> *mut c_void;
 }
 
-/// In the new thread, before its start routine.
+/// Called in the new thread before its start routine.
 pub unsafe extern "C" fn enter(creation: *mut Creation) {
     // SAFETY: this thread's block, and its own record, which the destructor of the key gives back.
     unsafe {
@@ -169,7 +169,7 @@ unsafe fn new(
     }
 }
 
-/// Adds to a token where its thread comes from: what [`pcce_thread_token`] says. Returns the whole length.
+/// Adds the origin of the thread to a token: the text of [`pcce_thread_token`]. Returns the whole length.
 ///
 /// # Safety
 /// `text` can take `size` bytes, and holds a token of the calling thread with a final zero, [`CUT`] and one byte less
@@ -195,7 +195,7 @@ pub unsafe fn with_origin(text: *mut u8, size: usize) -> usize {
     }
 }
 
-/// The room in a task, or a thread's record, for a token in front of what [`with_origin`] adds.
+/// The room in a task, or a thread's record, for a token in front of the text that [`with_origin`] adds.
 pub const fn room(size: usize) -> usize {
     size - CUT[1].len()
 }
@@ -345,8 +345,8 @@ unsafe extern "C" {
     fn thrd_create(thread: *mut libc::pthread_t, start: Start, argument: *mut c_void) -> c_int;
 }
 
-/// Creates a thread by one of libc's functions, which is handed what is to be called, and its argument. Both return 0
-/// for a new thread.
+/// Creates a thread by one of libc's functions, `by`, which gets the start routine and its argument. Both return 0 for
+/// a new thread.
 #[inline(never)]
 unsafe fn create(
     attributes: *const libc::pthread_attr_t,

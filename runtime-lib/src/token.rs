@@ -47,7 +47,8 @@ pub unsafe extern "C" fn __pcce_token_below(
     unsafe { token_at_site(buf, size, site, cfa) }
 }
 
-/// Both, by no name: another runtime may have theirs ([`crate::runtimes`]).
+/// Does the work of both. They do not call each other, since another runtime may have their names
+/// ([`crate::runtimes`]).
 unsafe fn token_at_site(buf: *mut c_char, size: usize, site: *const u8, cfa: usize) -> usize {
     let (id, found) = current();
     let top = followed(found);

@@ -1,10 +1,9 @@
 //! Verify mode: compares the encoding with a plain shadow stack at every function entry.
 //!
-//! Definition of what is checked. The shadow stack is written by code of its own (every
-//! activation has a [`Shadow`] record, every call stores its site there) and knows the whole
-//! chain ⟨function, call site⟩ down to the thread's root. At each entry the pair (`id`, chain of pushed
-//! frames) is decoded step by step with the functions' in-edge tables, as pcce.txt Algorithm 2 and
-//! DecodeStack do, and each step must give the caller and the call site that the shadow stack
+//! Definition of the check. The shadow stack is written by code of its own (every activation has a [`Shadow`] record,
+//! every call stores its site there) and knows the whole chain ⟨function, call site⟩ down to the thread's root. At each
+//! entry the pair (`id`, chain of pushed frames) is decoded step by step with the functions' in-edge tables, as
+//! pcce.txt Algorithm 2 and DecodeStack do, and each step must give the caller and the call site that the shadow stack
 //! has, and end where it ends.
 //!
 //! Decoding happens once for each distinct context, and as far as the next caller whose context matched already: what
@@ -79,7 +78,7 @@ static REGISTERED: AtomicBool = AtomicBool::new(false);
 /// The process that will report; a child of `vfork`, which shares the memory, is another one.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 static REPORT: FileName = FileName::new();
-/// The report is wanted though nothing is wrong.
+/// True if the report is wanted even without mismatches.
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// At a function's entry: puts `shadow` on the shadow stack and compares.
@@ -139,7 +138,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
     }
 }
 
-/// How deep an activation is that was entered with the chain `top`: activations, and pushed frames.
+/// The depth of an activation that was entered with the chain `top`: activations, and pushed frames.
 unsafe fn depths(caller: *const Shadow, top: Link) -> (u64, u64) {
     // SAFETY: live records and frames of this thread.
     unsafe {
@@ -208,7 +207,7 @@ pub unsafe extern "C" fn __pcce_verify_resume(shadow: *mut Shadow) {
     }
 }
 
-/// Returns whether the report is wanted, and where.
+/// Reads whether the report is wanted, and its file.
 fn name_report() {
     let value = output::variable(REPORT_VARIABLE);
     // SAFETY: a text of the environment.
@@ -261,7 +260,7 @@ const MISMATCHED: u64 = 0;
 /// whose chain goes on with the interrupted functions, which the shadow stack does not show.
 const UNNUMBERED: u64 = u64::MAX;
 
-/// In the name of a function in keys: another one has left its activation to it. No name has this bit.
+/// A bit of a function's name in keys: another function has left its activation to this one. No name has this bit.
 const REPLACED: u64 = 1 << 62;
 /// The same if no other function has left its activation to this one, but one that the same call had reached before has
 /// left it, and the call's frame is marked.
@@ -365,8 +364,8 @@ fn encoding(name: u64, id: u64, chain: u64, distance: u64, context: u64) -> Opti
     }
 }
 
-/// How far an activation is below the beginning of its sub-path, as far as its function needs that: its record's
-/// distance, which differs from the activation's by a constant of the function.
+/// The distance of an activation below the beginning of its sub-path, if its function needs that. It is the distance of
+/// the record, which differs from the activation's by a constant of the function.
 unsafe fn distance(shadow: *const Shadow) -> u64 {
     // SAFETY: a live record, and frames of this thread.
     unsafe {
@@ -391,8 +390,8 @@ unsafe fn mismatch(function: *const FunctionRecord, what: core::fmt::Arguments<'
     }
 }
 
-/// `pthread_exit` ends all activations of the main thread, which then runs what is registered for the process's end.
-/// Other threads begin in the runtime, which sees their end.
+/// `pthread_exit` ends all activations of the main thread, which then runs the handlers of the process's end. Other
+/// threads begin in the runtime, which sees their end.
 fn clear_behind_main() {
     if sys::gettid() != sys::getpid() {
         return;
@@ -411,7 +410,7 @@ unsafe extern "C" fn main_has_ended(_: *mut c_void) {
     unsafe { forget_calls() };
 }
 
-/// A forked child reports what it has compared itself.
+/// A forked child reports its own comparisons only.
 extern "C" fn forked() {
     PROCESS.store(sys::getpid(), Ordering::Relaxed);
     for counter in [&COMPARED, &DISTINCT, &MISMATCHES, &CUT, &MIXED] {
@@ -468,8 +467,8 @@ fn report() -> u64 {
     mismatches
 }
 
-// The contexts that were compared, one line for each that is new, so that what a decoder makes of their numbers later
-// can be compared with the shadow stack, too.
+// The contexts that were compared, one line for each new one, so that contexts which a decoder finds for their numbers
+// later can be compared with the shadow stack, too.
 
 /// The variable that names the file.
 const CONTEXTS_VARIABLE: &CStr = c"PCCE_VERIFY_CONTEXTS";
@@ -480,7 +479,7 @@ static CONTEXTS_OPEN: AtomicI32 = AtomicI32::new(-1);
 /// Writes a line: the number of the context, that of the caller's (0 without one), the record of the call's place in
 /// the file of numbers, the id, the record of the chain, and the function's linkage name.
 fn write_context(number: u64, caller: u64, site: u64, encoding: (u64, u64), function: &FunctionRecord) {
-    // A child has its parent's contexts, and the parent goes on giving numbers.
+    // A child has its parent's contexts, and the parent continues to give numbers.
     if !CONTEXTS_FILE.is_wanted(false) {
         return;
     }
@@ -517,7 +516,7 @@ fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
     // Records on another stack may lead to old records on this one.
     let mut memory = Own::new();
     let mut word = |at: usize| memory.word(at);
-    // A handler's records are not on the list of what it has interrupted.
+    // A handler's records are not on the list of the interrupted code.
     let mut at = current().1;
     for _ in 0..MOST_FRAMES {
         if at.is_null() || at == top || is_unknown(at) {
@@ -541,10 +540,10 @@ fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
     shadow
 }
 
-// Images that are instrumented, and not in verify mode: the shadow stack does not have their activations, so what they
-// call cannot be compared.
+// Images that are instrumented, and not in verify mode: the shadow stack does not have their activations, so functions
+// that they call cannot be compared.
 
-/// An image in verify mode: where it is.
+/// The address range of an image in verify mode.
 struct Place {
     start: AtomicUsize,
     end: AtomicUsize,
@@ -567,7 +566,7 @@ static LAST: AtomicUsize = AtomicUsize::new(0);
 static MIXED: AtomicU64 = AtomicU64::new(0);
 static MIX_REPORTED: AtomicBool = AtomicBool::new(false);
 
-/// A function is entered that is in verify mode.
+/// Notes the image of a function that is entered, which is in verify mode.
 fn entered(function: *const FunctionRecord) {
     let address = function.addr();
     let places = &PLACES[..COUNT.load(Ordering::Acquire).min(PLACES.len())];
@@ -626,14 +625,14 @@ fn report_mix(site: *const u8) {
     ));
 }
 
-// Verify mode's statistics: how deep contexts are, at every function entry.
+// Verify mode's statistics: the depths of contexts, at every function entry.
 //
 // Two depths are counted: that of the plain stack (activations of instrumented functions) and that of the encoding
 // (pushed frames), as pcce.txt Table 2 and Fig. 9 compare them. Each process appends at its exit, to the file that
 // [`DEPTHS_VARIABLE`] names, one line for each depth that occurred: `plain DEPTH ENTRIES` and `frames DEPTH ENTRIES`. Depths
 // from [`DEPTHS`] - 1 on are counted as one, that one.
 
-/// Names the file; nothing is counted without it.
+/// The variable that names the file; nothing is counted without it.
 const DEPTHS_VARIABLE: &CStr = c"PCCE_VERIFY_DEPTHS";
 /// The number of depths that are counted separately.
 const DEPTHS: usize = 4096;

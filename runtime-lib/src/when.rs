@@ -1,11 +1,11 @@
-//! When profiles are written: when the program ends by itself, when a signal ends it in the ordinary way, and on
-//! signals that the environment names.
+//! The times at which profiles are written: when the program ends by itself, when a signal ends it in the ordinary way,
+//! and on signals that the environment names.
 //!
 //! A signal whose default action ends the process gets a handler here, unless the program has it ignored or has one of
 //! its own. The handler writes the profiles, and the process dies of the signal. The program sees the default action
 //! ([`seen`]), and where it asks for that it gets the handler again ([`instead`]). Faults are none of these signals.
 //!
-//! One thread writes at a time. A signal that comes to it meanwhile is looked at when it has done; other threads wait.
+//! One thread writes at a time. It handles a signal that comes to it meanwhile when it is done; other threads wait.
 
 use core::ffi::{CStr, c_int};
 use core::mem::transmute;
@@ -17,7 +17,7 @@ use crate::signal::libc_sigaction;
 use crate::sys::{self, Action};
 use pcce_system::machine::thread_pointer;
 
-/// Signals that end a process, other than for a fault of its own; not `SIGPROF`, which the samples have.
+/// Signals that end a process, other than for a fault of its own; without `SIGPROF`, which the samples use.
 const ENDS: [c_int; 11] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -42,12 +42,13 @@ pub enum Kind {
 }
 
 struct Profile {
-    /// Writes it: 0 for the last one, or the number of one on a signal. Null if there is none.
+    /// The function that writes the profile: number 0 for the last one, or the number of one on a signal. Null without
+    /// a profile.
     write: AtomicPtr<()>,
     /// The signal that the environment names; 0 if it names none.
     signal: AtomicI32,
     written: AtomicU64,
-    /// The process that has written the last one.
+    /// The process that has written the last profile.
     ended: AtomicI32,
 }
 
@@ -63,15 +64,15 @@ static PROFILES: [Profile; 3] = [const {
 static HANDLED: AtomicBool = AtomicBool::new(false);
 /// The thread that writes, by its thread pointer; 0 if none does.
 static WRITER: AtomicUsize = AtomicUsize::new(0);
-/// Bit `i`: signal `i + 1` came to it meanwhile.
+/// Bit `i`: signal `i + 1` came to that thread meanwhile.
 static CAME: AtomicU64 = AtomicU64::new(0);
 
-/// The profile is written when a signal ends the process, and on the signal whose number `variable` has.
+/// Has the profile written when a signal ends the process, and on the signal whose number `variable` has.
 pub fn on_signals(kind: Kind, write: fn(u64), variable: Option<&CStr>) {
     let profile = &PROFILES[kind as usize];
     profile.write.store(write as *mut (), Ordering::Release);
     let mut refused = false;
-    // The first process of a container: signals without a handler do nothing to it.
+    // Signals without a handler do nothing to the first process of a container.
     let first = sys::getpid() == 1;
     if !first && !HANDLED.swap(true, Ordering::Relaxed) {
         for signal in ENDS {
@@ -103,7 +104,7 @@ pub fn on_signals(kind: Kind, write: fn(u64), variable: Option<&CStr>) {
 
 type Handler = unsafe extern "C" fn(c_int);
 
-/// Makes a handler that of a signal. False if the kernel refuses.
+/// Installs a handler for a signal. False if the kernel refuses.
 fn install(signal: c_int, handler: Handler, flags: c_int) -> bool {
     // SAFETY: a handler of ours. Faults, and what glibc needs, come to it.
     unsafe {
@@ -121,8 +122,8 @@ pub fn seen(handler: usize) -> usize {
     if handler == on_end as *const () as usize { libc::SIG_DFL } else { handler }
 }
 
-/// The flags with which a handler here is installed in the place of what the program wants for a signal, and the
-/// handler. None if it gets what it wants.
+/// The flags and the handler that are installed in the place of the action that the program wants for a signal. None if
+/// the program gets what it wants.
 pub fn instead(signal: c_int, handler: usize) -> Option<(c_int, usize)> {
     let wanted = handler == libc::SIG_DFL && HANDLED.load(Ordering::Relaxed) && ENDS.contains(&signal);
     wanted.then_some((libc::SA_RESETHAND | libc::SA_ONSTACK, on_end as *const () as usize))
@@ -155,7 +156,7 @@ impl Profile {
     }
 }
 
-/// Does it while no other thread writes. False if this thread does.
+/// Does work while no other thread writes. False if this thread does.
 pub fn alone(work: impl FnOnce()) -> bool {
     /// The longest wait in milliseconds.
     const MOST: u32 = 10_000;
@@ -214,8 +215,8 @@ unsafe extern "C" fn on_signal(signal: c_int) {
 }
 
 unsafe extern "C" fn on_end(signal: c_int) {
-    // The kernel has taken the handler off, so that the process dies of the signal though a sandbox may refuse that
-    // now. It is not to come between while the profiles are written.
+    // The kernel has taken the handler off, so that the process dies of the signal even if a sandbox refuses that now.
+    // The signal must not end the process while the profiles are written.
     install(signal, on_end, libc::SA_RESETHAND);
     // SAFETY: passed on.
     unsafe { on_signal(signal) };
@@ -234,7 +235,7 @@ fn die(signal: c_int) {
         if !sent {
             sys::call(libc::SYS_exit_group, [128 + number, 0, 0, 0, 0, 0]);
         }
-        // Now, if that is in its handler.
+        // The signal comes now, if this is in its handler.
         let set = 1_u64 << (signal - 1);
         let arguments = [libc::SIG_UNBLOCK as usize, &raw const set as usize, 0, 8, 0, 0];
         sys::call(libc::SYS_rt_sigprocmask, arguments);

@@ -1,8 +1,8 @@
-//! The file of numbers (`docs/formats.md`): what interned numbers stand for, one record for each. Lucce (lucce.txt §5)
+//! The file of numbers (`docs/formats.md`): the meaning of interned numbers, one record for each. Lucce (lucce.txt §5)
 //! keeps numbers decodable by a log of each change of its call graph; here the log is of the chains themselves.
 //!
-//! A record does not change once it is written, and it checks itself, so that what a killed process was writing, and
-//! what a full disk did not take, is known to be missing.
+//! A record does not change once it is written, and it has a check: a record that a killed process was writing, or that
+//! a full disk did not take, is known to be missing.
 
 use crate::token::BUILD_ID_LEN;
 
@@ -16,7 +16,7 @@ pub const HEAD: u64 = 4096;
 pub const GIVEN: u64 = 64;
 /// Bytes of a record.
 pub const RECORD: u64 = 24;
-/// Numbers are smaller than that.
+/// All numbers are smaller.
 pub const END: u64 = 1 << 40;
 
 /// The beginning of a head: [`MAGIC`], [`VERSION`] and [`RECORD`].
@@ -44,7 +44,8 @@ pub enum Entry {
         /// The first bytes of the image's build id, as many as tokens carry, then zeros.
         build_id: [u8; BUILD_ID_LEN],
         len: u8,
-        /// The address in the image's file; in the process, where the image has no build id and is not the program.
+        /// The address in the image's file; or the address in the process, if the image has no build id and is not the
+        /// program.
         address: u64,
     },
     /// A pushed frame, or the capture with which a context ends.
@@ -103,14 +104,14 @@ pub struct PointEnd {
     pub end: u8,
     /// The chain of frames is not that of the activations at the point.
     pub detached: bool,
-    /// The id may be another one than was there.
+    /// The id at the point may have been another one.
     pub other_state: bool,
     /// The id counts from that of a frame.
     pub relative: bool,
-    /// The first and the last address in front of which some are left out; (0, 0) if none are.
+    /// The numbers of the first and the last address in front of which others are left out; (0, 0) if none are.
     pub left_out: (u8, u8),
-    /// With `detached`: nothing was found damaged, since the chain is that of calls which are over, or the addresses
-    /// are all.
+    /// With `detached`: nothing was found damaged, since the chain is that of calls which are over, or all addresses
+    /// are there.
     pub gone: bool,
 }
 
@@ -144,15 +145,15 @@ impl PointEnd {
     }
 }
 
-/// A record: what a number stands for, and whether the process has a hybrid encoding.
+/// A record: the meaning of a number, and whether the process has a hybrid encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     pub entry: Entry,
-    /// True if stack offsets tell contexts of the program apart.
+    /// True if stack offsets distinguish contexts of the program.
     pub hybrid: bool,
 }
 
-/// Why a record is none.
+/// The reason why words are no record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoRecord {
     Empty,
@@ -236,7 +237,7 @@ impl Record {
             _ => return Err(NoRecord::Malformed),
         };
         let record = Self { entry, hybrid: kind & HYBRID != 0 };
-        // Nothing is ignored: what is written again is what was read.
+        // No bit is ignored: writing the record gives the same words.
         if record.words(number) == words { Ok(record) } else { Err(NoRecord::Malformed) }
     }
 }
@@ -250,14 +251,14 @@ pub enum Interned {
     Pair(u64, u64),
 }
 
-/// Set in numbers that are two.
+/// A bit of numbers that stand for a pair.
 const PAIR: u64 = 1 << 62;
 /// Bits for the two numbers in a pair. In the six above is the place of the second one's highest bit, behind which the
 /// first one begins.
 const PAIR_BITS: u32 = 56;
 
-/// One number for a chain's number, which is not 0, and one in the range of a function, where they are small enough, as
-/// most are: nothing need be looked up.
+/// One number for a chain's number, which is not 0, and one in the range of a function, if they are small enough, as
+/// most are. Such a number needs no record.
 #[must_use]
 #[inline(always)]
 pub fn pair(chain: u64, number: u64) -> Option<u64> {

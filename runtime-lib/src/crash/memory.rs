@@ -44,7 +44,7 @@ impl Settings {
         self.descriptor.load(Ordering::Relaxed).checked_sub(1).filter(|&descriptor| descriptor >= 0)
     }
 
-    /// Reports go to a file descriptor.
+    /// Has reports go to a file descriptor.
     pub(super) fn set_descriptor(&self, descriptor: c_int) {
         self.descriptor.store(descriptor.saturating_add(1), Ordering::Relaxed);
     }
@@ -61,7 +61,7 @@ pub(super) struct State {
     pub(super) reporter: AtomicI32,
     /// The report is written.
     pub(super) done: AtomicBool,
-    /// It has crashed itself, and says so.
+    /// The reporting thread has crashed itself, and has reported that.
     pub(super) again: AtomicBool,
     /// Bit `i`: signal `i` has its former action back.
     pub(super) restored: AtomicU32,
@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) others: Others,
 }
 
-/// All of it, in this order. All zeros at first, so that it is no part of the file.
+/// All of the memory, in this order. All zeros at first, so that it is no part of the program's file.
 #[repr(C)]
 struct Kept {
     settings: Settled<Settings>,

@@ -14,7 +14,7 @@ use crate::tracer;
 /// Room for the context of a thread.
 const OTHER_TEXT: usize = 1 << 13;
 
-/// How long one thread is waited for, and all of them, in nanoseconds.
+/// The longest wait for one thread, and for all of them, in nanoseconds.
 const ONE_WAIT: u64 = 500_000_000;
 const ALL_WAIT: u64 = 5_000_000_000;
 /// A thread that crashed while another one was reporting.
@@ -40,7 +40,7 @@ const ANSWERED: u32 = 3;
 /// The other threads.
 pub(super) struct Others {
     crashed: [Other; 16],
-    /// One is lost with each thread that begins to answer and does not end.
+    /// A thread that begins to answer and does not end costs one slot.
     slots: [Slot; 4],
     /// The question that may be answered: its number, and in the lowest byte the slot.
     question: AtomicU64,
@@ -71,7 +71,7 @@ impl Others {
         self.crashed.iter().find(|other| other.thread.load(Ordering::Acquire) == thread)
     }
 }
-/// In the note of each question.
+/// A part of the note of each question.
 pub(super) const NOTE: u64 = 0x7063_6365_0000_0000;
 
 /// Waits for the report of another thread, which asks this one for its context.
@@ -86,7 +86,7 @@ pub(super) fn park(crash: &Crash, own: c_int) {
     stay();
 }
 
-/// Writes the context of this thread to where the reporting thread reads it.
+/// Writes the context of this thread for the reporting thread.
 ///
 /// # Safety
 /// `context` is what the kernel gave to the handler.
@@ -117,7 +117,7 @@ pub(super) unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
 
 /// The contexts of all threads but this one.
 pub(super) fn others(out: &mut Out, signal: c_int, own: c_int) {
-    // Not the signal that is about to have its former action back.
+    // All reported signals but the one that is about to have its former action back.
     let ours = |s: &c_int| Action::of(*s).is_some_and(|action| is_ours(&action));
     let mut candidates = SIGNALS.into_iter().rev();
     let question_signal = candidates.find(|s| *s != signal && ours(s)).or(Some(signal).filter(ours));

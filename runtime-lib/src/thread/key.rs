@@ -46,7 +46,7 @@ pub fn is_there() -> bool {
     make(&KEY, end)
 }
 
-/// Has the destructor of a record called (again); false without memory.
+/// Has the destructor of a record called, or called again; false without memory.
 pub fn keep(creation: *mut Creation) -> bool {
     // SAFETY: a plain call.
     unsafe {
@@ -102,7 +102,7 @@ unsafe extern "C" fn end(creation: *mut c_void) {
     }
 }
 
-/// All calls of this thread have ended, without a word.
+/// Forgets the calls of this thread, which have ended unnoticed.
 ///
 /// # Safety
 /// The calls of the thread are over.

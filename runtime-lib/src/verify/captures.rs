@@ -1,12 +1,12 @@
-//! Captures: tokens as the program has taken them, each with what the shadow stack has there, for `pcce verified` to
-//! compare. So what no function's entry shows is compared, too: the call site of a capture, and any instruction at
-//! which a signal struck.
+//! Captures: tokens as the program has taken them, each with the records of the shadow stack there, for `pcce verified`
+//! to compare. So contexts of other places than function entries are compared, too: the call site of a capture, and any
+//! instruction at which a signal struck.
 //!
 //! Each is a line, `capture KIND TOKEN ENTRY… END`:
 //! - `KIND`: `s:SITE` for a capture by instrumented code, `p` for a point.
 //! - `ENTRY`: a record, the innermost first: `SITE`, the call site, or `=NAME@SITE` where the site may be that of a
-//!   call that is over, or is not there. `!`: a signal's handler was called, by the runtime; further records are of
-//!   what it has interrupted.
+//!   call that is over, or is not there. `!`: a signal's handler was called, by the runtime; further records are of the
+//!   interrupted code.
 //! - `END`: `.`, or `+` where there are more records, or `?` where further ones are not known.
 //!
 //! A site is the beginning of its image's build id and its address in there, both in hexadecimal digits: `0fa2…+12`.
@@ -35,7 +35,7 @@ use pcce_system::machine::stack_pointer;
 
 /// The variable that names the file.
 const VARIABLE: &CStr = c"PCCE_VERIFY_CAPTURES";
-/// Only each capture with a number that this one divides is written.
+/// The variable with a number: only captures whose numbers it divides are written.
 const EVERY_VARIABLE: &CStr = c"PCCE_VERIFY_EVERY";
 /// The most records of a line.
 const MOST: usize = 4096;
@@ -70,7 +70,8 @@ pub(super) fn start() {
         EVERY.store(every as u64, Ordering::Relaxed);
     }
     let watch: Watch = watch;
-    // Else the compiler calls it by name, since nobody else is ever stored, and all programs have its code.
+    // Without this the compiler would call the function by name, since no other is ever stored, and all programs would
+    // have its code.
     WATCH.store(core::hint::black_box(watch as *mut ()), Ordering::Relaxed);
 }
 
@@ -124,7 +125,7 @@ fn write(taken: Taken, token: &[u8]) {
     unsafe { sys::unmap(at.cast(), size) };
 }
 
-/// Writes, and does not let the kernel end the program by a signal where its files may not become larger.
+/// Writes without the signal by which the kernel would end a program whose files may not become larger.
 fn within_limits(write: impl FnOnce() -> c_int) -> c_int {
     const SIZE: usize = size_of::<u64>();
     let too_large = 1_u64 << (libc::SIGXFSZ - 1);
@@ -198,7 +199,8 @@ impl List {
         from((pc, sp))
     }
 
-    /// Goes to what the next handler has interrupted, which is in the frame that the runtime has pushed for that.
+    /// Goes to the code that the next handler has interrupted, by the frame that the runtime has pushed for the
+    /// handler.
     fn interrupted(&mut self) -> Next {
         for _ in 0..MOST_FRAMES {
             if self.top.is_null() {
@@ -224,7 +226,7 @@ impl List {
         Next::Unknown
     }
 
-    /// Writes the records, and returns what stands for the end.
+    /// Writes the records, and returns the character for their end.
     fn write(&mut self, line: &mut Line) -> u8 {
         let mut written = 0;
         loop {
@@ -253,7 +255,7 @@ impl List {
 
     /// Behind `longjmp` and exceptions the innermost records are those of activations that are over, until the
     /// activation that goes on says so ([`super::__pcce_verify_resume`]). They lie below its stack pointer. Leaves them
-    /// out; false where what they hold is not known any more, or the stack is another one than theirs.
+    /// out; false if their contents are lost, or the stack is another one than theirs.
     fn skip_ended(&mut self) -> bool {
         let sp = self.at.1;
         for _ in 0..MOST_FRAMES {

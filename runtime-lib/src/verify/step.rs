@@ -53,15 +53,15 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             let mut marked = false;
             let direct = |outer| !caller.is_null() && !known_start((*caller).function, outer).is_null();
             if !frame.is_null() && (*frame).site().is_null() && from(frame) == 0 && !direct((*frame).prev) {
-                // Pushed by a function at its entry, for its caller had pushed, too.
+                // Pushed by a function at its entry, since its caller had pushed, too.
                 marked = (*frame).left();
                 link = (*frame).prev;
                 frame = link.frame();
             }
             let entry_site = (*function).entry_site.get();
             if !frame.is_null() && !entry_site.is_null() && (*frame).site() == entry_site {
-                // Pushed by the function itself, at an entry from callers that may not push. The caller is
-                // the next frame's, if that is the one; else it is unknown by design, and no frame would be wrong.
+                // Pushed by the function itself, at an entry from callers that may not push. The caller is that of the
+                // next frame, if this pushed for the call; else it is unknown by design, and no frame would be wrong.
                 let next = (*frame).prev.frame();
                 if from(frame) != 0 || next.is_null() || caller.is_null() || (*next).site() != (*caller).site
                 {
@@ -195,7 +195,7 @@ unsafe fn in_edge(
         let after = edges.partition_point(|e| e.start <= number);
         let mut found = after.checked_sub(1).map(|i| &edges[i]);
         if (*function).shared == 1 && !caller.is_null() {
-            // Several edges bring the same ids; `compare` looks whether the contexts differ.
+            // Several edges bring the same ids; `compare` checks whether the contexts differ.
             let leads = |e: &&InEdge| (e.caller.get(), e.site.get()) == ((*caller).function, (*caller).site);
             found = edges[..after].iter().find(leads).or(found);
         }

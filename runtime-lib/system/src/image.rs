@@ -7,7 +7,7 @@ use core::ptr::null;
 use crate::abi::token::BUILD_ID_LEN;
 use crate::settled::auxiliary;
 
-/// `struct dl_find_object` of `<dlfcn.h>` (glibc 2.35 and later, x86-64).
+/// `struct dl_find_object` of `<dlfcn.h>` (glibc 2.35 and later).
 #[repr(C)]
 struct DlFindObject {
     flags: u64,
@@ -48,7 +48,7 @@ pub struct Image {
     /// The section `.eh_frame_hdr`, the index of the unwind tables; null without it.
     eh_frame_hdr: *const u8,
     eh_frame_hdr_len: usize,
-    /// The path of its file as the loader has it: empty for the program itself, and null if nobody knows.
+    /// The path of its file as the loader has it: empty for the program itself, and null if it is unknown.
     pub file: *const c_char,
 }
 
@@ -148,7 +148,7 @@ impl Image {
     /// The same, by its program headers.
     ///
     /// # Safety
-    /// They are those of the running program.
+    /// The headers are those of the running program.
     unsafe fn of_headers(segments: &[libc::Elf64_Phdr], like: Self) -> Option<Self> {
         let base = segments.as_ptr() as usize;
         let (mut first, mut last, mut load_bias) = (usize::MAX, 0, None);
@@ -213,8 +213,8 @@ impl Image {
         }
     }
 
-    /// Looks for `NT_GNU_BUILD_ID` in the image's note segments, and for the unwind tables. Leaves empty what
-    /// is not there.
+    /// Looks for `NT_GNU_BUILD_ID` in the image's note segments, and for the unwind tables. Fields of missing parts
+    /// stay empty.
     ///
     /// # Safety
     /// The image is loaded, and the program headers are its own.

@@ -1,4 +1,4 @@
-//! The files that the runtime writes: what names them, and the one function that opens them.
+//! The files that the runtime writes: their names, and the one function that opens them.
 //!
 //! A variable of the environment is its user's wish: such a file is opened as a shell would do it. A name that is built
 //! into the program was not chosen for the present folder, which may belong to another user: no link is followed there,
@@ -42,7 +42,7 @@ pub unsafe fn variable_at_start(name: &CStr, mut environment: Environment) -> *c
     // SAFETY: by the contract: texts with a final zero, and behind the last one null.
     unsafe {
         while !environment.is_null() && !(*environment).is_null() {
-            // Read as far as it is equal, which its final zero is not.
+            // Reading ends at the first difference, and so at the final zero.
             let byte = |i: usize| (*environment).add(i).read() as u8;
             if byte(0) == b'P' && byte(1) == b'C' && byte(2) == b'C' && byte(3) == b'E' && byte(4) == b'_' {
                 return variable(name);
@@ -71,13 +71,13 @@ pub enum By {
 /// The treatment of a file that is there already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Another one takes its place.
+    /// A new file takes its place.
     New,
-    /// It grows.
+    /// The file grows.
     Append,
     /// The same, without waiting for the reader of a pipe.
     AppendAtOnce,
-    /// It stays as it is, to be read and written.
+    /// The file stays as it is, to be read and written.
     Shared,
     /// The same, but a file that is not there is an error, and no message is written.
     SharedAgain,
@@ -129,7 +129,7 @@ impl FileName {
         }
     }
 
-    /// Remembers a name, in the working directory, which the program may leave. Once, at the start.
+    /// Remembers a name, with the working directory, which the program may leave. Called once, at the start.
     pub fn set(&self, name: &CStr, by: By) {
         let name = name.to_bytes();
         let relative = name.first() != Some(&b'/');
@@ -189,7 +189,7 @@ impl FileName {
         path
     }
 
-    /// Has forked children use the name of this process.
+    /// Has forked children use the same name as this process.
     pub fn settle(&self) {
         let path = self.path(0);
         if path.bytes().len() <= Self::MOST {
@@ -198,8 +198,8 @@ impl FileName {
         }
     }
 
-    /// Takes the name away, so that another file may have it: that of a regular file, not of a link to one. False if it
-    /// is still there.
+    /// Removes the name of a regular file, not of a link to one, so that another file may have it. False if it is still
+    /// there.
     pub fn remove(&self) -> bool {
         let path = self.path(0);
         let mut about = core::mem::MaybeUninit::<libc::stat>::uninit();
@@ -319,7 +319,7 @@ impl<const MOST: usize> Text<MOST> {
     }
 }
 
-/// Writes to a file, as far as that is possible. Returns 0, or an error number if not all is there.
+/// Writes to a file, as much as possible. Returns 0, or an error number if not all was written.
 pub fn write_all(file: c_int, mut bytes: &[u8]) -> c_int {
     while !bytes.is_empty() {
         let written = sys::write(file, bytes);
