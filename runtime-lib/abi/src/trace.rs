@@ -16,6 +16,8 @@
 
 use core::mem::offset_of;
 
+use crate::machine::NATIVE;
+
 pub mod parts;
 
 /// Name of the thread's block ([`Block`]), initial-exec, one instance a process.
@@ -232,8 +234,9 @@ pub mod functions {
     pub const BACK: &str = "__pcce_trace_back";
 }
 
-/// Length of the instruction with which functions begin that may be entered from outside.
-pub const ENTRY_LEN: u64 = 5;
+/// Length of the instruction with which functions begin that may be entered from outside. Code of other machines has
+/// [another one](crate::machine::Machine::entry_len).
+pub const ENTRY_LEN: u64 = NATIVE.entry_len;
 
 /// The hash after another event. An event is the module's key, exclusive or ⟨function, node⟩ in 32 bits each.
 #[must_use]

@@ -1,7 +1,8 @@
 //! Machines: the facts about each instruction set that pass, runtime and decoder share.
 //!
-//! Everything outside this folder is generic. Another machine is a folder beside `x86_64`, with a [`Machine`] and a type
-//! that implements `Unwind`, and a line in each of the two tables below.
+//! Everything outside of the folders `machine` is generic. Another machine is a folder beside `x86_64` here, with a
+//! [`Machine`] and a type that implements `Unwind`, and a line in each of the tables below; and a folder in the same room
+//! of each crate that has machine code: `pcce-system`, the runtime, the tracer, the decoder (`code/machine`), the plugin.
 
 pub mod objects;
 pub mod x86_64;
@@ -9,6 +10,10 @@ pub mod x86_64;
 /// The machine for which this crate is compiled, for the walk over stacks.
 #[cfg(target_arch = "x86_64")]
 pub type Native = x86_64::X86_64;
+
+/// The facts of that machine.
+#[cfg(target_arch = "x86_64")]
+pub const NATIVE: &Machine = &x86_64::MACHINE;
 
 /// All machines.
 pub const MACHINES: [&Machine; 1] = [&x86_64::MACHINE];
@@ -19,6 +24,9 @@ pub struct Machine {
     pub elf: u16,
     /// The first part of its target triples.
     pub architecture: &'static str,
+    /// The length of the call with which functions begin that a trace of calls may see entered
+    /// ([`functions::ENTER`](crate::trace::functions::ENTER)), in bytes.
+    pub entry_len: u64,
     /// Its code in object files.
     pub objects: objects::ObjectCode,
 }

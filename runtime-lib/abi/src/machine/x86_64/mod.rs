@@ -7,7 +7,8 @@ mod unwind;
 use super::Machine;
 
 /// The machine, by its facts.
-pub const MACHINE: Machine = Machine { elf: 62, architecture: "x86_64", objects: objects::OBJECT_CODE };
+pub const MACHINE: Machine =
+    Machine { elf: 62, architecture: "x86_64", entry_len: 5, objects: objects::OBJECT_CODE };
 
 /// The machine as a type, for the walk over stacks.
 #[derive(Clone, Copy)]
