@@ -80,7 +80,7 @@ pub unsafe extern "C" fn __pcce_find(
     // The runtime's own shared library leads on to libc.
     let has = |name: &CStr| start(function) == start(next(name.as_ptr()));
     let is_foreign = uses_buffers && !has(c"gnu_get_libc_version") && !has(c"__pcce_setjmp");
-    // SAFETY: by the contract. In this order: who needs it looks at the function.
+    // SAFETY: by the contract. In this order: readers check the function first.
     unsafe {
         (&raw mut (*found).is_foreign).write_volatile(is_foreign.into());
         (&raw mut (*found).function).write_volatile(function);

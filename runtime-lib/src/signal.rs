@@ -39,8 +39,8 @@ unsafe extern "C" {
     fn __sysv_signal(signal: c_int, handler: usize) -> usize;
 }
 
-/// Libc's function of a name, or the function that another library has in its place. Where the name is the runtime's,
-/// the next one.
+/// Libc's function of a name, or the function that another library has in its place. If the name is the runtime's, the
+/// next function of the name.
 macro_rules! libcs {
     ($type:ty, $function:path, $other:literal) => {{
         let other = pcce_system::weak_address!($other);

@@ -167,7 +167,7 @@ impl Frame {
 pub struct SiteByte;
 
 impl SiteByte {
-    /// In the site's function, ids stand for several contexts that stack offsets tell apart.
+    /// In the site's function, ids stand for several contexts that stack offsets distinguish.
     pub const NEEDS_OFFSET: u8 = 1;
     /// The site pushes, and it is known how far the frame is from where the sub-path begins.
     pub const KNOWN_BASE: u8 = 2;

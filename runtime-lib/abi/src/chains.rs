@@ -48,7 +48,7 @@ pub fn entry(
 ) -> Option<Entry> {
     if middle & (PLACE | INTERNED) == PLACE {
         let len = (middle ^ PLACE) as u8;
-        // Nobody could use such an address, and it would disclose where the process has its memory.
+        // Such an address is of no use, and would disclose where the process has its memory.
         let known = len > 0 || first != NO_IMAGE;
         let (build_id, address) = if known { (first.to_le_bytes(), last) } else { ([0; 8], 0) };
         return Some(Entry::Place { build_id, len, address });

@@ -137,12 +137,12 @@ pub enum Special {
     /// From here on nothing is known until the stream's next chunk: the thread has switched stacks, or recording was
     /// stopped. Payload: why ([`Gap`]).
     Gap = 8,
-    /// The first word of a chunk that follows another: where the emitted code is that has written the word before.
-    /// Payload: how many bytes the token of its context has. Next words: how many activations have called a function
-    /// that may return twice ([`Block::jumps`]); where the code goes on; the address of a function and a node of it
-    /// that is over now, or 0 and 0: then the place tells, which is behind a call of [`functions::FLUSH`], or of
-    /// [`functions::ENTER`]. Then the token, in words of 8 bytes, the last one filled with zeros. A chunk that begins
-    /// without this can be read only behind the one before it.
+    /// The first word of a chunk that follows another: the place of the emitted code that has written the word before.
+    /// Payload: the number of bytes in the token of its context. Next words: the number of activations that have called
+    /// a function which may return several times ([`Block::jumps`]); where the code goes on; the address of a function
+    /// and a node of it that is over now, or 0 and 0: then the place tells, which is behind a call of
+    /// [`functions::FLUSH`], or of [`functions::ENTER`]. Then the token, in words of 8 bytes, the last one filled with
+    /// zeros. A chunk that begins without this can be read only behind the one before it.
     Context = 9,
     /// Libraries were loaded since the last address in the stream. Payload: how often that has happened in the process
     /// ([`Chunk::loads`]). Addresses behind this word are those of present images.

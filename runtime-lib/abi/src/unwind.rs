@@ -30,7 +30,7 @@ const MIN_ADDRESSES: usize = 32;
 /// The most activations that are walked, which takes some seconds.
 pub const MAX_ACTIVATIONS: usize = 1 << 22;
 
-/// What the walk needs to know of a machine. Registers have the numbers that the unwind tables give them.
+/// The facts about a machine that the walk needs. Registers have the numbers that the unwind tables give them.
 pub trait Unwind: Copy + UnwindContextStorage<usize> {
     /// A value for each register.
     type Values: Copy + AsRef<[u64]> + AsMut<[u64]>;

@@ -105,7 +105,7 @@ fn a_signal_handler_agrees_with_what_it_interrupts() {
         assert!(before == 0 || before == number, "{i}: {before} and {number}");
     }
     extern "C" fn handler(_: libc::c_int) {
-        // What the thread is inserting, and what it will.
+        // The keys that the thread is inserting, and will insert.
         let next = NEXT.load(Ordering::Relaxed);
         (next..(next + 500).min(KEYS)).for_each(insert);
         INTERRUPTED.fetch_add(1, Ordering::Relaxed);

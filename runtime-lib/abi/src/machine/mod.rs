@@ -37,11 +37,4 @@ impl Machine {
     pub fn of_elf(number: u16) -> Option<&'static Self> {
         MACHINES.into_iter().find(|machine| machine.elf == number)
     }
-
-    /// The machine of a target triple.
-    #[must_use]
-    pub fn of_triple(triple: &str) -> Option<&'static Self> {
-        let architecture = triple.split('-').next();
-        MACHINES.into_iter().find(|machine| Some(machine.architecture) == architecture)
-    }
 }

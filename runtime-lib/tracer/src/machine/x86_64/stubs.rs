@@ -1,5 +1,5 @@
-//! The definition of the thread's block, and the functions of the tracer that are called often, or with registers that must be kept: in
-//! assembly. None of them holds more on the stack than what it saves there; `.cfi` directives tell where.
+//! The definition of the thread's block, and the functions of the tracer that are called often, or with registers that
+//! must be kept, in assembly. Their stack holds saved registers only, as the `.cfi` directives describe.
 //!
 //! | path | instructions, with the return |
 //! |---|---|
