@@ -186,7 +186,7 @@ impl<V> Interner<V> {
             match head.compare_exchange(null_mut(), mapped, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => base = mapped,
                 Err(theirs) => {
-                    // SAFETY: the mapping made above, which nobody else has seen.
+                    // SAFETY: the mapping made above, which no other thread has seen.
                     unsafe { sys::unmap(mapped.cast(), bytes) };
                     base = theirs;
                 }

@@ -162,7 +162,7 @@ fn slot(number: u64) -> Option<*const AtomicU64> {
         match place.compare_exchange(null_mut(), mapped, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => at = mapped,
             Err(theirs) => {
-                // SAFETY: the mapping made above, which nobody else has seen.
+                // SAFETY: the mapping made above, which no other thread has seen.
                 unsafe { sys::unmap(mapped.cast(), size) };
                 at = theirs;
             }

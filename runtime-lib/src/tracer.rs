@@ -20,7 +20,7 @@ macro_rules! tracer {
 }
 
 /// A signal handler is going to be called, from an activation with a variable at `frame`. `context`: what was
-/// interrupted; null if nobody knows. True if [`leave_handler`] is to be called.
+/// interrupted; null if it is unknown. True if [`leave_handler`] is to be called.
 ///
 /// # Safety
 /// The kernel's context, or null.
@@ -98,7 +98,7 @@ pub fn begin_thread(place: [u64; 2]) {
 /// The calling thread's activations are gone, and none has returned.
 pub fn unwound() {
     if let Some(unwound) = tracer!("__pcce_trace_unwound" as unsafe extern "C" fn()) {
-        // SAFETY: as said.
+        // SAFETY: by the contract above.
         unsafe { unwound() };
     }
 }

@@ -629,8 +629,8 @@ fn report_mix(site: *const u8) {
 //
 // Two depths are counted: that of the plain stack (activations of instrumented functions) and that of the encoding
 // (pushed frames), as pcce.txt Table 2 and Fig. 9 compare them. Each process appends at its exit, to the file that
-// [`DEPTHS_VARIABLE`] names, one line for each depth that occurred: `plain DEPTH ENTRIES` and `frames DEPTH ENTRIES`. Depths
-// from [`DEPTHS`] - 1 on are counted as one, that one.
+// [`DEPTHS_VARIABLE`] names, one line for each depth that occurred: `plain DEPTH ENTRIES` and `frames DEPTH ENTRIES`.
+// Depths from [`DEPTHS`] - 1 on are counted as one, that one.
 
 /// The variable that names the file; nothing is counted without it.
 const DEPTHS_VARIABLE: &CStr = c"PCCE_VERIFY_DEPTHS";

@@ -128,7 +128,7 @@ pub enum Special {
     /// number of the activation among those that made such calls in this stream, from 1.
     Again = 4,
     /// A signal handler begins (in a stream of level 1 or more). Payload: the signal; next words: the number of the
-    /// interrupted stream, and where it was interrupted ([`position`]); 0 and 0 if nobody knows.
+    /// interrupted stream, and where it was interrupted ([`position`]); 0 and 0 if it is unknown.
     Handler = 5,
     /// The handler has returned.
     HandlerEnd = 6,

@@ -18,7 +18,7 @@ pub(super) const OWN_TEXT: usize = 1 << 16;
 /// Memory for the thread that the atomics name.
 pub(super) struct Shared<T>(pub(super) UnsafeCell<T>);
 
-// SAFETY: each use says why nobody else uses it.
+// SAFETY: each use says why no other thread uses it.
 unsafe impl<T> Sync for Shared<T> {}
 
 /// The settings, which are fixed at the installation.

@@ -230,7 +230,7 @@ impl Index {
         match place.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(Table(new)),
             Err(theirs) => {
-                // SAFETY: the mapping made above, which nobody else has seen.
+                // SAFETY: the mapping made above, which no other thread has seen.
                 unsafe { sys::unmap(mapped, bytes) };
                 Some(Table(theirs))
             }

@@ -29,7 +29,7 @@ fn make(key: &AtomicU64, end: unsafe extern "C" fn(*mut c_void)) -> bool {
         return true;
     }
     let mut new: libc::pthread_key_t = 0;
-    // SAFETY: a plain call; nobody else has seen the key that loses the race.
+    // SAFETY: a plain call; no other thread has seen the key that loses the race.
     unsafe {
         if libc::pthread_key_create(&raw mut new, Some(end)) != 0 {
             return false;

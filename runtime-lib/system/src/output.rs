@@ -136,7 +136,7 @@ impl FileName {
         if relative && by == By::Program && is_privileged() {
             return;
         }
-        // SAFETY: nobody else reads or writes; the last byte stays zero.
+        // SAFETY: no other thread reads or writes; the last byte stays zero.
         unsafe {
             let mut len = 0;
             if relative {

@@ -101,7 +101,7 @@ mod tests {
         static VALUE: Settled<[u8; 5000]> = Settled::new([1; 5000]);
         assert_eq!((VALUE.get().as_ptr() as usize % PAGE_SIZE, size_of_val(&VALUE)), (0, 2 * PAGE_SIZE));
         for value in [2, 3] {
-            // SAFETY: nobody else knows it.
+            // SAFETY: only this test knows it.
             unsafe { VALUE.settle(|bytes| (*bytes)[4999] = value) };
             assert_eq!(VALUE.get()[4998..], [1, value]);
         }

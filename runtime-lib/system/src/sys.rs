@@ -29,7 +29,7 @@ pub fn map(size: usize, more: c_int) -> *mut c_void {
 /// Gives memory back.
 ///
 /// # Safety
-/// It is of [`map`], and nobody uses it.
+/// It is of [`map`], and not in use.
 pub unsafe fn unmap(at: *mut c_void, size: usize) {
     // SAFETY: by the contract.
     unsafe { call3(libc::SYS_munmap, at as usize, size, 0) };

@@ -218,7 +218,7 @@ fn free() -> Option<*mut Area> {
 pub fn new() -> *mut Area {
     USED.fetch_add(1, Ordering::Relaxed);
     if let Some(area) = free() {
-        // SAFETY: nobody else has it.
+        // SAFETY: no other thread has it.
         unsafe {
             let next = (*area).stream.next;
             (&raw mut (*area).fast).write_bytes(0, 1);
@@ -234,7 +234,7 @@ pub fn new() -> *mut Area {
         return area;
     }
     let arguments = [area as usize, size_of::<Fast>(), libc::MADV_WIPEONFORK as usize, 0, 0, 0];
-    // SAFETY: memory of ours, all zero, that nobody else has yet.
+    // SAFETY: memory of ours, all zero, that no other thread has yet.
     unsafe {
         sys::call(libc::SYS_madvise, arguments);
         (*area).stream.used.store(1, Ordering::Relaxed);

@@ -129,7 +129,7 @@ fn mapped_at(file: c_int, at: u64, size: u64, is_others: impl Fn() -> bool) -> O
     let mapped = map(file, at, size as usize);
     match mapped {
         None => stop(b"there is no memory to map it", 0),
-        // SAFETY: of this size, and nobody has it yet.
+        // SAFETY: of this size, and not in use yet.
         Some(mapped) if is_others() => unsafe { sys::unmap(mapped.cast(), size as usize) },
         Some(_) => return mapped.map(|mapped| mapped.cast()),
     }

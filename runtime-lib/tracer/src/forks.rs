@@ -152,7 +152,7 @@ impl Fork {
 
     /// Keeps the position of an interrupted stream. `at`: the interrupted instruction.
     unsafe fn keep(area: *mut Area, at: usize) {
-        // SAFETY: by the caller: this thread's area; nobody else uses it.
+        // SAFETY: by the caller: this thread's area; no other code uses it.
         unsafe {
             let stream = &raw mut (*area).stream;
             let is_whole = (*stream).state == State::Recording

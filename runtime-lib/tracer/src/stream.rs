@@ -96,7 +96,7 @@ pub unsafe fn switched(block: *mut Block, area: *mut Area) {
 
 /// Gives up the stream, whose state is lost. It goes on as another one, whose beginning is not known.
 pub unsafe fn lose(block: *mut Block, area: *mut Area) {
-    // SAFETY: by the contract; nobody else uses the mapping.
+    // SAFETY: by the contract; nothing else uses the mapping.
     unsafe {
         let stream = &raw mut (*area).stream;
         (*area).fast.limit.store(0, Ordering::Relaxed);
@@ -309,7 +309,7 @@ unsafe fn write_end_row(block: *const Block, area: *mut Area, end: u32, is_over:
 
 /// Ends the chunk, and gives back the space that it does not need.
 unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
-    // SAFETY: by the caller; nobody uses the mapping any more.
+    // SAFETY: by the caller; the mapping is not in use any more.
     unsafe {
         write_end_row(block, area, end, true);
         let stream = &raw mut (*area).stream;

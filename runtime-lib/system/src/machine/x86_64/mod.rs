@@ -8,7 +8,7 @@ use core::arch::{asm, global_asm};
 /// The size of a page in bytes.
 pub const PAGE_SIZE: usize = 4096;
 
-/// The address of a symbol that need not be there, out of the table that the loader fills: null where nobody defines
+/// The address of a symbol that need not be there, out of the table that the loader fills: null where nothing defines
 /// it.
 #[macro_export]
 macro_rules! weak_address {
