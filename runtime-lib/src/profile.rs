@@ -57,8 +57,9 @@ impl Arena {
 }
 
 pub struct Writer {
-    /// The destination, for messages.
-    name: (&'static FileName, u64),
+    name: &'static FileName,
+    /// Follows the name of the file, if it is not 0.
+    number: u64,
     file: c_int,
     /// The error number of a failed write; 0 without one.
     error: c_int,
@@ -68,12 +69,12 @@ pub struct Writer {
 impl Writer {
     /// Makes the file; `number` follows its name if it is not 0.
     pub fn create(name: &'static FileName, number: u64) -> Self {
-        Self::new((name, number), How::New)
+        Self::new(name, number, How::New)
     }
 
     /// Opens the file to append to it, and locks it: other processes write before or behind this.
     pub fn append(name: &'static FileName) -> Self {
-        let writer = Self::new((name, 0), How::Append);
+        let writer = Self::new(name, 0, How::Append);
         let arguments = [writer.file as usize, libc::LOCK_EX as usize, 0, 0, 0, 0];
         // A signal handler of the program's may run meanwhile.
         // SAFETY: our own file, or an error. Closing it ends the lock.
@@ -81,9 +82,9 @@ impl Writer {
         writer
     }
 
-    fn new(name: (&'static FileName, u64), how: How) -> Self {
-        let file = name.0.open(how, name.1).unwrap_or(-1);
-        Self { name, file, error: 0, text: Text::new() }
+    fn new(name: &'static FileName, number: u64, how: How) -> Self {
+        let file = name.open(how, number).unwrap_or(-1);
+        Self { name, number, file, error: 0, text: Text::new() }
     }
 
     /// Text that needs no quoting.
@@ -145,7 +146,7 @@ impl Writer {
     pub fn close(mut self) {
         self.flush();
         if self.error != 0 {
-            self.name.0.report_error(self.name.1, self.error);
+            self.name.report_error(self.number, self.error);
         }
         if self.file >= 0 {
             sys::close(self.file);

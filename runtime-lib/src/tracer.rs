@@ -98,7 +98,7 @@ pub fn begin_thread(place: [u64; 2]) {
 /// The calling thread's activations are gone, and none has returned.
 pub fn unwound() {
     if let Some(unwound) = tracer!("__pcce_trace_unwound" as unsafe extern "C" fn()) {
-        // SAFETY: by the contract above.
+        // SAFETY: the activations of the thread are gone, as the tracer requires.
         unsafe { unwound() };
     }
 }

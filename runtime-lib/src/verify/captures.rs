@@ -168,8 +168,10 @@ struct List {
     memory: Own,
     /// The innermost record that was not written yet; 0 without one.
     shadow: usize,
-    /// The program counter and the stack pointer at the capture, or where a handler has interrupted the thread.
-    at: (usize, usize),
+    /// The program counter at the capture, or where a handler has interrupted the thread.
+    pc: usize,
+    /// The stack pointer there.
+    sp: usize,
     /// Pushed frames further out, among which are those of handlers.
     top: Link,
 }
@@ -188,15 +190,15 @@ impl List {
     fn at(taken: Taken) -> Self {
         // SAFETY: this thread's block; volatile, since signal handlers use it, too.
         let shadow = unsafe { (&raw const (*tls()).shadow).read_volatile() }.addr();
-        let from = |at| Self { memory: Own::new(), shadow, at, top: current().1 };
-        let Taken::Point { pc, sp } = taken else { return from((0, stack_pointer())) };
-        let mut list = from((0, 0));
+        let from = |pc, sp| Self { memory: Own::new(), shadow, pc, sp, top: current().1 };
+        let Taken::Point { pc, sp } = taken else { return from(0, stack_pointer()) };
+        let mut list = from(0, 0);
         while list.interrupted() == Next::Interrupted {
-            if list.at == (pc, sp) {
+            if (list.pc, list.sp) == (pc, sp) {
                 return list;
             }
         }
-        from((pc, sp))
+        from(pc, sp)
     }
 
     /// Goes to the code that the next handler has interrupted, by the frame that the runtime has pushed for the
@@ -219,7 +221,7 @@ impl List {
                 let Some([context, shadow]) = words(kept, word) else { return Next::Unknown };
                 let registers = Native::interrupted(&mut self.memory, context as usize);
                 let Some(registers) = registers else { return Next::Unknown };
-                (self.shadow, self.at) = (shadow as usize, (registers.pc(), registers.sp()));
+                (self.shadow, self.pc, self.sp) = (shadow as usize, registers.pc(), registers.sp());
                 return Next::Interrupted;
             }
         }
@@ -257,7 +259,7 @@ impl List {
     /// activation that goes on says so ([`super::__pcce_verify_resume`]). They lie below its stack pointer. Leaves them
     /// out; false if their contents are lost, or the stack is another one than theirs.
     fn skip_ended(&mut self) -> bool {
-        let sp = self.at.1;
+        let sp = self.sp;
         for _ in 0..MOST_FRAMES {
             let known = followed_from(sp, Link::new(self.shadow as *mut Frame));
             if self.shadow == 0 || self.shadow >= sp && !is_unknown(known) {
