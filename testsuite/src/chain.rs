@@ -7,7 +7,7 @@ use std::path::Path;
 use pcce_abi::functions;
 use serde_json::Value;
 
-use crate::{command, llvm, run_with_input};
+use crate::{artifact, command, llvm, run_with_input};
 
 /// A frame: function and line, or code that is not instrumented.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -133,6 +133,12 @@ pub fn functions(trace: &Value) -> Vec<String> {
     let mut names: Vec<String> = trace["frames"].as_array().expect("frames").iter().map(name).collect();
     names.dedup_by(|a, b| a == b && *a == "<uninstrumented>");
     names
+}
+
+/// Decodes tokens, one per line, by a program. Returns a context in JSON per line.
+pub fn decode(program: &Path, tokens: &str) -> String {
+    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
+    run_with_input(pcce.arg(program), tokens).expect_success().stdout
 }
 
 /// The chain of a line of `pcce decode --format json`.

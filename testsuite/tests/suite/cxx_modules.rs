@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use pcce_testsuite::chain::decode;
 use pcce_testsuite::directives::matches;
 use pcce_testsuite::{artifact, command, include, run, source, work_folder};
 
@@ -47,9 +48,8 @@ fn contexts_through_a_module() {
             let shown: Vec<Vec<&str>> = output.stdout.lines().map(|l| l.split(' ').collect()).collect();
             let names: Vec<&str> = shown.iter().map(|words| &words[0][1..]).collect();
             assert_eq!(names, CHAINS.map(|(name, _)| name), "{mode} {level}");
-            let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-            pcce.arg(&program).args(shown.iter().map(|words| words[1]));
-            let decoded = run(&mut pcce).expect_success().stdout;
+            let tokens: String = shown.iter().map(|words| format!("{}\n", words[1])).collect();
+            let decoded = decode(&program, &tokens);
             for ((name, chain), line) in CHAINS.iter().zip(decoded.lines()) {
                 let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
                 let frames = value["frames"].as_array().expect("frames");

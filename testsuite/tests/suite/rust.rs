@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::Path;
 
+use pcce_testsuite::chain::decode;
 use pcce_testsuite::directives::matches;
 use pcce_testsuite::{LLVM, artifact, command, llvm_of_rustc, repository, run, work_folder};
 
@@ -121,9 +122,8 @@ fn check(program: &Path, with_std: bool, chains: &[&(&str, &str)], tokens: &[(St
     let at = program.display();
     let names: Vec<&str> = tokens.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, chains.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "{at}");
-    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-    pcce.arg(program).args(tokens.iter().map(|(_, token)| token));
-    let decoded = run(&mut pcce).expect_success().stdout;
+    let lines: String = tokens.iter().map(|(_, token)| format!("{token}\n")).collect();
+    let decoded = decode(program, &lines);
     for ((shown, chain), line) in chains.iter().zip(decoded.lines()) {
         let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let frames = value["frames"].as_array().expect("frames");

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pcce_testsuite::chain::decode;
 use pcce_testsuite::runner::ordinary_lines;
 use pcce_testsuite::{
     Output, artifact, command, folded, llvm, repository, run, run_with_input, source, work_folder,
@@ -82,8 +83,7 @@ fn compare(program: &Path, verify: bool, flags: &[&str], environment: &[(&str, &
     let names: Vec<&str> = shown.iter().map(|words| &words[0][1..]).collect();
     assert_eq!(names, expected.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "{}", program.display());
     let tokens: String = shown.iter().map(|words| format!("{}\n", words[1])).collect();
-    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-    let decoded = run_with_input(pcce.arg(program), &tokens).expect_success().stdout;
+    let decoded = decode(program, &tokens);
     assert_eq!(decoded.lines().count(), expected.len());
     for ((name, chain), line) in expected.iter().zip(decoded.lines()) {
         assert_eq!(functions(line), *chain, "{}: {name}", program.display());
@@ -304,8 +304,7 @@ fn late_handlers_under_thread_sanitizer() {
         let source = repository().join("testsuite/sanitizers/late.cpp");
         let _ = compile(&program, &source, mode, false, &["-O1", "-fsanitize=thread"]).expect_success();
         let token = run(&mut command(&program, &[])).expect_success().stdout;
-        let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-        let decoded = run_with_input(pcce.arg(&program), &token).expect_success().stdout;
+        let decoded = decode(&program, &token);
         let trace: Value = serde_json::from_str(&decoded).expect("JSON");
         let frames = trace["frames"].as_array().expect("frames");
         let kinds: Vec<_> = frames.iter().map(|frame| frame["kind"].as_str().expect("a kind")).collect();

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::chain::functions;
-use pcce_testsuite::{artifact, command, folded, repository, run, run_with_input, work_folder};
+use pcce_testsuite::chain::{decode, functions};
+use pcce_testsuite::{artifact, command, folded, repository, run, work_folder};
 use serde_json::Value;
 
 const MODES: [&str; 3] = ["link", "lto", "module"];
@@ -39,16 +39,10 @@ fn report(program: &Path, way: &[&str]) -> String {
     std::fs::read_to_string(&report).expect("a report")
 }
 
-/// The contexts of a report as JSON, one per line.
-fn decoded(program: &Path, report: &str) -> String {
-    let mut decode = command(artifact("pcce"), &["decode", "--format", "json"]);
-    run_with_input(decode.arg(program), report).expect_success().stdout
-}
-
 /// The functions of the thread that dies, in the crash report and in the core file.
 fn dies(program: &Path, way: &str) -> [Vec<String>; 2] {
     let core = program.with_extension(format!("{way}.core"));
-    let reported = decoded(program, &report(program, &[way]));
+    let reported = decode(program, &report(program, &[way]));
     let save = format!("gcore {}", core.display());
     let goes_on = "handle SIGUSR1 nostop noprint pass";
     let gdb = [
@@ -105,7 +99,7 @@ fn a_write_that_runs_away_is_reported() {
                 let what = format!("{mode} {more:?} {from} {byte}: {report}");
                 let id = report.lines().find_map(|line| line.strip_prefix("build-id: ")).expect("a build id");
                 assert!(id.len() == 40 && report.ends_with("end: complete\n"), "{what}");
-                let text = decoded(&program, &report);
+                let text = decode(&program, &report);
                 let first = text.lines().next().expect("a context");
                 let found = functions(&serde_json::from_str(first).expect("JSON"));
                 match from {
@@ -176,7 +170,7 @@ fn what_the_stack_does_not_show_is_a_boundary() {
 
 /// The contexts of the thread that dies, in its report.
 fn ends(program: &Path) -> Vec<String> {
-    let contexts = decoded(program, &report(program, &[]));
+    let contexts = decode(program, &report(program, &[]));
     functions(&serde_json::from_str(contexts.lines().next().expect("a context")).expect("JSON"))
 }
 
@@ -202,7 +196,7 @@ fn a_call_by_name_is_not_said_to_have_left() {
     let folder = work_folder("crash_stacks/name");
     for mode in MODES {
         let program = build_with(&folder, mode, &["by_name.c"], &[]);
-        let contexts = decoded(&program, &report(&program, &[]));
+        let contexts = decode(&program, &report(&program, &[]));
         let frames: Value = serde_json::from_str(contexts.lines().next().expect("a context")).expect("JSON");
         let frames = frames["frames"].as_array().expect("frames");
         let is_false = |frame: &Value| frame["kind"] == "tail" && frame["function"] == "dies";

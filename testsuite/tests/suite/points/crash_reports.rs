@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use nix::libc;
-use pcce_testsuite::chain::functions;
+use pcce_testsuite::chain::{decode, functions};
 use pcce_testsuite::torture::{Victim, compare_core, core_of};
 use pcce_testsuite::{Output, artifact, command, repository, run, run_with_input, target, work_folder};
 use serde_json::Value;
@@ -30,9 +30,10 @@ fn crash(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ou
 
 /// The functions of each context of a report, innermost first, with boundaries in brackets.
 fn contexts(program: &Path, report: &str) -> Vec<Vec<String>> {
-    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-    let output = run_with_input(pcce.arg(program), report).expect_success();
-    output.stdout.lines().map(|line| functions(&serde_json::from_str(line).expect("JSON"))).collect()
+    decode(program, report)
+        .lines()
+        .map(|line| functions(&serde_json::from_str(line).expect("JSON")))
+        .collect()
 }
 
 fn line<'r>(report: &'r str, key: &str) -> &'r str {

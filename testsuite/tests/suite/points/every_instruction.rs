@@ -4,8 +4,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::chain::{Frame, add, decoded, show, symbolise};
-use pcce_testsuite::{artifact, command, include, llvm, run, run_with_input, work_folder};
+use pcce_testsuite::chain::{Frame, add, decode, decoded, show, symbolise};
+use pcce_testsuite::{artifact, command, include, llvm, run, work_folder};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("stepping")
@@ -62,8 +62,7 @@ fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary
         run(&mut command(artifact("pcce"), &["dict", &to, "-o", &json])).expect_success();
     }
     let tokens: String = lines.iter().map(|l| format!("{}\n", l[0])).collect();
-    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-    let decoded_lines = run_with_input(pcce.arg(given), &tokens).expect_success().stdout;
+    let decoded_lines = decode(&given, &tokens);
     let nm = run(&mut command(llvm("llvm-nm"), &[&image.display().to_string()])).expect_success();
     let mut counts = Counts { points: 0, unknown: 0, symbols: nm.stdout };
     let mut wrong = Vec::new();
@@ -423,8 +422,7 @@ fn timers_interrupt_anywhere() {
         let output = run(&mut command(&program, &[])).expect_success();
         let lines: Vec<Vec<&str>> = output.stdout.lines().map(|l| l.split(' ').collect()).collect();
         let tokens: String = lines.iter().map(|l| format!("{}\n", l[1])).collect();
-        let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-        let traces = run_with_input(pcce.arg(&program), &tokens).expect_success().stdout;
+        let traces = decode(&program, &tokens);
         let (mut points, mut unknown, mut interrupted) = (0, 0, BTreeSet::new());
         let mut numbers: HashMap<&str, &str> = HashMap::new();
         for (line, json) in lines.iter().zip(traces.lines()) {

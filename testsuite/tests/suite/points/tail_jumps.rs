@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::chain::{Frame, decoded, is_push_thunk, show, symbolise};
-use pcce_testsuite::{artifact, command, include, run, run_with_input, work_folder};
+use pcce_testsuite::chain::{Frame, decode, decoded, is_push_thunk, show, symbolise};
+use pcce_testsuite::{artifact, command, include, run, work_folder};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("stepping")
@@ -40,11 +40,21 @@ fn step(name: &str, flags: &[&str], bias: &str, sources: &[&str]) -> Stepped {
         lines.iter().map(|line| line[2..].iter().enumerate().map(code).collect()).collect();
     let names = symbolise(&program, &addresses.iter().flatten().copied().collect());
     let tokens: String = lines.iter().map(|l| format!("{}\n", l[0])).collect();
-    let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-    let traces = run_with_input(pcce.arg(&program), &tokens).expect_success().stdout;
-    let found: Vec<Vec<Frame>> = traces.lines().map(decoded).collect();
+    let found: Vec<Vec<Frame>> = decode(&program, &tokens).lines().map(decoded).collect();
     assert_eq!(found.len(), lines.len());
     Stepped { lines, addresses, names, found }
+}
+
+/// The calls that the unwinder sees at a point, up to `main`.
+fn seen(names: &HashMap<u64, Vec<Frame>>, addresses: &[u64]) -> Vec<String> {
+    let mut seen = Vec::new();
+    for frame in addresses.iter().filter_map(|address| names.get(address)).flatten() {
+        seen.extend(call(frame));
+        if seen.last().is_some_and(|name| name == "main") {
+            break;
+        }
+    }
+    seen
 }
 
 fn call(frame: &Frame) -> Option<String> {
@@ -96,13 +106,7 @@ fn every_point_of_calls_that_are_jumps() {
             step(&format!("jumped-{name}"), &flags, bias, &sources);
         let (mut unknown, mut jumped) = (0, 0);
         for ((line, addresses), found) in lines.iter().zip(&addresses).zip(&found) {
-            let mut seen = Vec::new();
-            for frame in addresses.iter().filter_map(|address| names.get(address)).flatten() {
-                seen.extend(call(frame));
-                if seen.last().is_some_and(|name| name == "main") {
-                    break;
-                }
-            }
+            let seen = seen(&names, addresses);
             let case = || format!("{name}, at {} ({}): {}\n  seen {seen:?}", line[2], line[0], show(found));
             if found.iter().any(|frame| matches!(frame, Frame::Boundary(_))) {
                 unknown += 1;
@@ -137,13 +141,7 @@ fn every_point_of_silent_cycles_of_tail_calls() {
             step(&format!("tails-{mode}"), &flags, "0UL", &["tails.c"]);
         let (mut said, mut not_said) = (0, 0);
         for ((line, addresses), found) in lines.iter().zip(&addresses).zip(&found) {
-            let mut seen: Vec<String> = Vec::new();
-            for frame in addresses.iter().filter_map(|address| names.get(address)).flatten() {
-                seen.extend(call(frame));
-                if seen.last().is_some_and(|name| name == "main") {
-                    break;
-                }
-            }
+            let seen = seen(&names, addresses);
             // Push thunks are not shown, and push themselves. The unwinder fails in stubs.
             if seen.last().is_none_or(|name| name != "main") || found.first() == Some(&Frame::Plain) {
                 continue;

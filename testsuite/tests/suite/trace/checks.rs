@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::{pcce_trace, record};
 use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
 
 fn build(source: &Path, flags: &[&str], output: &Path) {
@@ -17,11 +18,8 @@ fn source(name: &str) -> PathBuf {
 /// Runs a program, and checks its trace.
 fn checked(program: &Path, arguments: &[&str], stress: &str) -> Output {
     let trace = program.with_extension("trace");
-    let _ = fs::remove_file(&trace);
-    let mut start = command(program, arguments);
-    start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", stress);
-    run(start.env("PCCE_VERIFY_REPORT", program.with_extension("report"))).expect_success();
-    run(command(artifact("pcce"), &["trace", "check"]).arg(program).arg(&trace))
+    record(command(program, arguments).env("PCCE_TRACE_STRESS", stress), &trace);
+    pcce_trace(&["check"], program, &trace)
 }
 
 /// The count of a child's handler begins with the child.

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::{pcce_trace, record};
 use pcce_testsuite::{artifact, command, include, repository, run, source, work_folder};
 use serde_json::Value;
 
@@ -14,14 +15,8 @@ fn checked(source: &Path, flags: &[&str], words: &str, folder: &Path) -> (String
     let include = include("runtime-lib/include");
     let mut build = command(artifact("pcce-clang"), &["-g", "-O1", "-pthread", "--pcce-verify", &include]);
     run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
-    let _ = fs::remove_file(&trace);
-    let mut start = command(&program, &[]);
-    start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", words);
-    run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
-    let check = |format: &str| {
-        let mut check = command(artifact("pcce"), &["trace", "check", "--format", format]);
-        run(check.arg(&program).arg(&trace)).stdout
-    };
+    record(command(&program, &[]).env("PCCE_TRACE_STRESS", words), &trace);
+    let check = |format: &str| pcce_trace(&["check", "--format", format], &program, &trace).stdout;
     let line = check("text").lines().nth(1).unwrap_or_default().to_owned();
     (line, serde_json::from_str(&check("json")).expect("a document"))
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::pcce_trace;
 use pcce_testsuite::{
     artifact, command, json_lines, llvm, repository, run, source, work_folder, write_files,
 };
@@ -29,8 +30,8 @@ fn calls(program: &Path, argument: &str, ring: Option<&str>) -> Vec<Stream> {
     let mut start = command(program, &[argument]);
     start.env("PCCE_TRACE", &trace).env("PCCE_CRASH_REPORT", program.with_extension("report"));
     let _ = run(start.envs(ring.map(|ring| ("PCCE_TRACE_RING", ring))));
-    let mut show = command(artifact("pcce"), &["trace", "show", "--format", "json"]);
-    let events = json_lines(&run(show.arg(program).arg(&trace)).expect_success().stdout);
+    let events =
+        json_lines(&pcce_trace(&["show", "--format", "json"], program, &trace).expect_success().stdout);
     let mut streams: Vec<(u64, Vec<Value>)> = Vec::new();
     for event in events {
         let stream = event["stream"].as_u64().expect("a number");
@@ -138,8 +139,8 @@ fn endless_recursion_is_in_the_trace() {
             let trace = folder.join("trace");
             let _ = fs::remove_file(&trace);
             let _ = run(command(&program, &["recursion"]).env("PCCE_TRACE", &trace));
-            let mut report = command(artifact("pcce"), &["trace", "report", "--format", "json"]);
-            let report = run(report.arg(&program).arg(&trace)).expect_success().stdout;
+            let report =
+                pcce_trace(&["report", "--format", "json"], &program, &trace).expect_success().stdout;
             let calls = |name: &str| {
                 let row = json_lines(&report).into_iter().find(|row| row["function"] == name);
                 row.and_then(|row| row["calls"].as_u64()).unwrap_or(0)
@@ -179,7 +180,7 @@ fn what_is_missing_behind_a_gap_is_told() {
         let (program, trace) = (folder.join("program"), folder.join("trace"));
         let _ = fs::remove_file(&trace);
         run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
-        let shown = run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace));
+        let shown = pcce_trace(&["show"], &program, &trace);
         assert_eq!(shown.status, 2, "{}", shown.describe());
         let (_, behind) = shown.stdout.rsplit_once("Base::named").expect("it is there");
         let told =

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::{pcce_trace, record};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use pcce::trace::TraceFile;
 use pcce_abi::trace::{ENDED, KIND_STREAM, event, hash};
@@ -27,15 +28,8 @@ fn traced_with(source: &Path, flags: &[&str], options: &str, folder: &Path) -> (
     let mut build = command("env", &[&format!("PCCE_OPTIONS={options}")]);
     build.arg(artifact(compiler)).args(["--pcce-trace", "-g", "-pthread", &include]);
     run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
-    let _ = fs::remove_file(&trace);
-    let report = folder.join("report");
-    let mut start = command(&program, &[]);
-    run(start.env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", &report)).expect_success();
+    record(&mut command(&program, &[]), &trace);
     (program, trace)
-}
-
-fn pcce(words: &[&str], files: (&Path, &Path)) -> pcce_testsuite::Output {
-    run(command(artifact("pcce"), &[&["trace"], words].concat()).arg(files.0).arg(files.1))
 }
 
 /// Recursion, callbacks, pointers, exceptions, `longjmp`, tail calls, threads: every event, in its order.
@@ -61,7 +55,7 @@ fn the_reader_finds_every_event() {
             let granularity = format!("--pcce-trace={what}");
             let flags = ["-O2", "--pcce-verify", mode, &granularity];
             let (program, trace) = traced(&program(name), &flags, &folder);
-            let checked = pcce(&["check"], (&program, &trace)).expect_success();
+            let checked = pcce_trace(&["check"], &program, &trace).expect_success();
             let events: u64 = checked.stdout.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0);
             assert!(
                 events > 0 && checked.stdout.contains(", 0 chunks do not match"),
@@ -74,7 +68,7 @@ fn the_reader_finds_every_event() {
                 let mut start = command(&program, &[]);
                 let start = start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", "1");
                 run(start.envs(ring.map(|ring| ("PCCE_TRACE_RING", ring)))).expect_success();
-                let output = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
+                let output = pcce_trace(&["check"], &program, &trace);
                 let chunks = output.stdout.lines().nth(1).unwrap_or_default();
                 // Nothing marks the end of such a stream.
                 let ends = chunks.split_once("; ").and_then(|(_, rest)| rest.split(' ').next());
@@ -86,7 +80,7 @@ fn the_reader_finds_every_event() {
                 assert!(ends <= streams, "{name} {mode}: {chunks}");
                 begun += usize::from(!chunks.starts_with("0 ") && !chunks.is_empty());
                 assert!(!chunks.contains("innermost"), "{name} {mode}: {chunks}");
-                let shown = run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace));
+                let shown = pcce_trace(&["show"], &program, &trace);
                 assert_eq!(shown.status, 0, "{name} {mode} {ring:?}: {}", shown.stderr);
             }
         }
@@ -106,7 +100,7 @@ fn chunks_begin_in_landing_pads() {
             let mut stressed = command(&program, &[]);
             let stressed = stressed.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", words);
             run(stressed).expect_success();
-            let checked = pcce(&["check"], (&program, &trace)).expect_success().stdout;
+            let checked = pcce_trace(&["check"], &program, &trace).expect_success().stdout;
             let chunks = checked.lines().nth(1).expect("a line of chunks");
             assert!(chunks.contains(", 0 do not match"), "{mode}: {chunks}");
         }
@@ -120,7 +114,7 @@ fn calls_are_shown_in_their_order() {
     let source = folder.join("loop.c");
     fs::write(&source, source!("traces/loop.c")).unwrap();
     let (program, trace) = traced(&source, &["-O2"], &folder);
-    let shown = pcce(&["show"], (&program, &trace)).expect_success();
+    let shown = pcce_trace(&["show"], &program, &trace).expect_success();
     let names: Vec<&str> = shown.stdout.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     let called_back = names.iter().filter(|name| **name == "compare").count();
     let others: Vec<&str> = names.iter().copied().filter(|name| *name != "compare").collect();
@@ -153,7 +147,7 @@ fn a_crash_leaves_the_ring() {
     assert!(written.lines().any(|line| line == name), "{written}");
     let thread = written.lines().find_map(|line| line.strip_prefix("thread: ")).expect("a thread");
     let thread = thread.split(' ').next().unwrap_or_default();
-    let last = pcce(&["show", "--thread", thread, "--last", "4"], (&program, &trace));
+    let last = pcce_trace(&["show", "--thread", thread, "--last", "4"], &program, &trace);
     let calls: Vec<&str> = last.stdout.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert!(calls.ends_with(&["abort", "<end>"]) || calls.contains(&"abort"), "{}", last.stdout);
 }
@@ -180,7 +174,7 @@ fn a_core_file_has_the_last_bits() {
         let mut read = command(artifact("pcce"), &["core", "--trace"]);
         run(read.arg(&whole).arg(&program).arg(&core)).expect_success();
         let events = |trace: &Path| -> u64 {
-            let shown = pcce(&["stats", "--format", "json"], (&program, trace)).stdout;
+            let shown = pcce_trace(&["stats", "--format", "json"], &program, trace).stdout;
             let stats: serde_json::Value = serde_json::from_str(&shown).expect("a document");
             stats["events"].as_u64().expect("a number")
         };
@@ -202,30 +196,30 @@ fn blocks_are_shown_by_their_lines() {
     for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let (program, trace) =
             traced(&source, &["-O1", "--pcce-trace=blocks", "--pcce-verify", mode], &folder);
-        let _ = pcce(&["check"], (&program, &trace)).expect_success();
-        let shown = pcce(&["show", "--lines"], (&program, &trace)).expect_success();
+        let _ = pcce_trace(&["check"], &program, &trace).expect_success();
+        let shown = pcce_trace(&["show", "--lines"], &program, &trace).expect_success();
         let of_line = |number: u32| {
             let line = |text: &&str| text.contains("steps.c:") && text.contains(&format!(":{number}"));
             shown.stdout.lines().filter(|text| text.contains(" line ")).filter(line).count()
         };
         assert_eq!((of_line(6), of_line(8), of_line(16)), (2, 6, 0), "{mode}: {}", shown.stdout);
-        let without = pcce(&["show"], (&program, &trace)).expect_success();
+        let without = pcce_trace(&["show"], &program, &trace).expect_success();
         assert!(!without.stdout.contains(" line "), "{}", without.stdout);
-        let covered = pcce(&["coverage"], (&program, &trace)).expect_success().stdout;
+        let covered = pcce_trace(&["coverage"], &program, &trace).expect_success().stdout;
         for line in ["FNDA:2,steps", "FNDA:1,main", "DA:6,2", "DA:8,6", "DA:11,2", "DA:16,0", "DA:17,1"] {
             assert!(covered.lines().any(|found| found == line), "{mode}, {line}: {covered}");
         }
     }
     // Times increase, and end when the program did.
     let (program, trace) = traced(&source, &["-O1", "--pcce-trace=blocks"], &folder);
-    let shown = pcce(&["show", "--times"], (&program, &trace)).expect_success().stdout;
+    let shown = pcce_trace(&["show", "--times"], &program, &trace).expect_success().stdout;
     let times: Vec<f64> =
         shown.lines().skip(1).map(|line| line.split(" s ").next().unwrap().trim().parse().unwrap()).collect();
     assert!(times.len() > 10 && times.is_sorted() && times.last().is_some_and(|last| *last < 5.0), "{shown}");
     // A trace of calls only has no lines.
     let (program, trace) = traced(&source, &["-O1"], &folder);
     for command in [&["coverage"][..], &["show", "--lines"]] {
-        let refused = pcce(command, (&program, &trace));
+        let refused = pcce_trace(command, &program, &trace);
         assert!(refused.status == 2 && refused.stderr.contains("--pcce-trace=blocks"), "{}", refused.stderr);
     }
 }
@@ -238,7 +232,7 @@ fn all_numbers_are_the_events() {
         let folder = work_folder(&format!("traces/baselines/{name}"));
         let lto = ["-O2", "--pcce-mode=lto"];
         let (ours, trace) = traced(&program(name), &[&lto[..], &["--pcce-verify"]].concat(), &folder);
-        let checked = pcce(&["check"], (&ours, &trace)).expect_success();
+        let checked = pcce_trace(&["check"], &ours, &trace).expect_success();
         assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
         let last = |chunks: &[trace_words::Chunk]| {
             let mut ended = chunks.iter().filter(|chunk| chunk.kind == KIND_STREAM && chunk.end == ENDED);
@@ -290,9 +284,9 @@ fn functions_in_the_place_of_a_librarys_are_traced() {
     let source = folder.join("own.c");
     fs::write(&source, OWN).unwrap();
     let (program, trace) = traced(&source, &["-O2", "--pcce-verify", "--pcce-mode=lto"], &folder);
-    let checked = pcce(&["check"], (&program, &trace)).expect_success();
+    let checked = pcce_trace(&["check"], &program, &trace).expect_success();
     assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
-    let reported = pcce(&["report"], (&program, &trace)).expect_success();
+    let reported = pcce_trace(&["report"], &program, &trace).expect_success();
     assert!(
         reported.stdout.lines().any(|line| line.trim_start().starts_with("9 ") && line.ends_with(" getopt")),
         "{}",
@@ -382,9 +376,9 @@ fn parts_of_a_program_are_traced() {
         for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
             let flags = ["-O1", "--pcce-verify", mode, option];
             let (program, trace) = traced(&source, &flags, &folder);
-            let checked = pcce(&["check"], (&program, &trace)).expect_success();
+            let checked = pcce_trace(&["check"], &program, &trace).expect_success();
             assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
-            let reported = pcce(&["report"], (&program, &trace)).expect_success();
+            let reported = pcce_trace(&["report"], &program, &trace).expect_success();
             for (name, calls, events) in expected {
                 let row = reported.stdout.lines().find(|line| line.ends_with(&format!(" {name}")));
                 let words: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
@@ -400,7 +394,7 @@ fn parts_of_a_program_are_traced() {
     }
     let all = format!("--pcce-trace-only=*/{}", "parts.c");
     let (program, trace) = traced(&source, &["-O1", "--pcce-verify", &all], &folder);
-    let reported = pcce(&["report"], (&program, &trace)).expect_success();
+    let reported = pcce_trace(&["report"], &program, &trace).expect_success();
     assert!(reported.stdout.starts_with("1"), "{}", reported.stdout);
 }
 
@@ -414,9 +408,9 @@ fn own_allocators_are_traced() {
             let mode = format!("--pcce-mode={mode}");
             let source = repository().join("testsuite/traces").join(source);
             let (program, trace) = traced(&source, &["-O2", "--pcce-verify", &mode], &folder);
-            let checked = pcce(&["check"], (&program, &trace)).expect_success();
+            let checked = pcce_trace(&["check"], &program, &trace).expect_success();
             assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
-            let shown = pcce(&["show"], (&program, &trace)).expect_success().stdout;
+            let shown = pcce_trace(&["show"], &program, &trace).expect_success().stdout;
             let in_strdup = shown.lines().skip_while(|line| !line.contains(" strdup at "));
             let next = in_strdup.skip(1).find(|line| !line.contains("main")).unwrap_or_default();
             if source.extension().is_some_and(|extension| extension == "c") {
@@ -435,7 +429,7 @@ fn jumps_leave_what_is_left_out() {
         let mode = format!("--pcce-mode={mode}");
         let flags = ["-O1", "--pcce-verify", &mode, "--pcce-trace-skip=skip_*"];
         let (program, trace) = traced(&source, &flags, &folder);
-        let checked = pcce(&["check"], (&program, &trace)).expect_success();
+        let checked = pcce_trace(&["check"], &program, &trace).expect_success();
         assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.describe());
         assert!(checked.stdout.starts_with("97 events"), "{}", checked.describe());
     }

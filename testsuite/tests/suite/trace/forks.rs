@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 
+use super::pcce_trace;
 use pcce_testsuite::{artifact, command, json_lines, repository, run, source, work_folder};
 use serde_json::Value;
 
@@ -61,7 +62,7 @@ fn handlers_may_fork() {
                 // It is not known whether `raise` was called already.
                 let forked = events.iter().filter(|event| event["kind"] == "forked").count();
                 assert_eq!(forked, usize::from(way != "_exit"), "{what}: {}", shown.describe());
-                let check = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
+                let check = pcce_trace(&["check"], &program, &trace);
                 assert!(check.stdout.contains(", 0 chunks do not match"), "{what}: {}", check.describe());
             }
         }
@@ -98,8 +99,7 @@ fn handlers_may_fork_anywhere() {
             })
             .collect();
         assert_eq!(made.len(), 26, "{flags:?}: {}", output.describe());
-        let mut show = command(artifact("pcce"), &["trace", "show", "--format", "json"]);
-        let shown = run(show.arg(&program).arg(&trace));
+        let shown = pcce_trace(&["show", "--format", "json"], &program, &trace);
         let events = json_lines(&shown.stdout);
         let parent = events[0]["process"].as_u64().expect("a number");
         let mut told: HashMap<u64, Calls> = HashMap::new();
@@ -128,7 +128,7 @@ fn handlers_may_fork_anywhere() {
             known += 1;
         }
         assert!(known > 12 || ring, "{flags:?}: {known} children are known");
-        let check = run(command(artifact("pcce"), &["trace", "check"]).arg(&program).arg(&trace));
+        let check = pcce_trace(&["check"], &program, &trace);
         assert_ne!(check.status, 1, "{flags:?}: {}", check.describe());
     }
 }

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::record;
 use pcce_testsuite::{Output, artifact, command, include, json_lines, repository, run, source, work_folder};
 
 /// Builds the program with these flags.
@@ -18,8 +19,7 @@ fn build(flags: &[&str], program: &Path) -> Output {
 fn traced(mode: &str, debug: &str, folder: &Path) -> (PathBuf, PathBuf) {
     let (program, trace) = (folder.join(format!("program{debug}")), folder.join(format!("trace{debug}")));
     let _ = build(&["--pcce-trace", "--pcce-trace-skip=app::compare", mode, debug], &program);
-    let _ = fs::remove_file(&trace);
-    run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+    record(&mut command(&program, &[]), &trace);
     (program, trace)
 }
 

@@ -3,10 +3,9 @@
 
 use std::fs;
 
-use pcce_testsuite::chain::functions;
-use pcce_testsuite::{
-    artifact, command, llvm, repository, run, run_with_input, source, work_folder, write_files,
-};
+use super::{pcce_trace, record};
+use pcce_testsuite::chain::{decode, functions};
+use pcce_testsuite::{artifact, command, llvm, repository, run, source, work_folder, write_files};
 use serde_json::Value;
 
 /// The functions of a trace's call, or of a context, without boundaries.
@@ -38,8 +37,7 @@ fn calls_behind_a_jump_have_the_contexts_of_their_tokens() {
             .lines()
             .filter_map(|line| Some(format!("{}\n", line.strip_prefix('@')?.split(' ').nth(1)?)))
             .collect();
-        let mut decode = command(artifact("pcce"), &["decode", "--format", "json"]);
-        let decoded = run_with_input(decode.arg(&program), &tokens).expect_success().stdout;
+        let decoded = decode(&program, &tokens);
         // Handlers have streams of their own.
         let expected: Vec<_> =
             decoded.lines().filter(|line| !line.contains("\"kind\":\"signal\"")).map(calls).collect();
@@ -65,7 +63,7 @@ fn a_stack_that_was_left_is_not_found_among_other_activations() {
     run(build.arg(&source).arg(&object).arg("-o").arg(&program)).expect_success();
     let _ = fs::remove_file(&trace);
     run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
-    let shown = run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace)).stdout;
+    let shown = pcce_trace(&["show"], &program, &trace).stdout;
     let known = shown.split("`longjmp` went to an unknown place").next().expect("a part");
     assert!(known.len() < shown.len(), "{shown}");
     // Of the first round only: in later rounds the other stack has printed first.
@@ -84,15 +82,10 @@ fn functions_have_several_places_to_come_back_to() {
         let source = repository().join("testsuite/traces/twice.c");
         run(build.arg(source).arg("-o").arg(&program)).expect_success();
         for stress in ["0", "3"] {
-            let _ = fs::remove_file(&trace);
-            let mut start = command(&program, &[]);
-            start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", stress);
-            run(start.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
-            let mut check = command(artifact("pcce"), &["trace", "check"]);
-            let check = run(check.arg(&program).arg(&trace));
+            record(command(&program, &[]).env("PCCE_TRACE_STRESS", stress), &trace);
+            let check = pcce_trace(&["check"], &program, &trace);
             assert!(check.stdout.contains(" compared, 0 chunks do not match"), "{}", check.describe());
-            let shown =
-                run(command(artifact("pcce"), &["trace", "show"]).arg(&program).arg(&trace)).expect_success();
+            let shown = pcce_trace(&["show"], &program, &trace).expect_success();
             assert_eq!(shown.stdout.matches("<returned again in twice at ").count(), 18, "{}", shown.stdout);
         }
     }

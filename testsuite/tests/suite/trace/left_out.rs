@@ -1,8 +1,8 @@
 //! Traces of programs that leave functions out, and messages of linkers about traced programs.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::{pcce_trace, record};
 use pcce_testsuite::{artifact, command, repository, run, work_folder};
 
 /// Builds a traced program, and runs it.
@@ -10,15 +10,12 @@ fn traced(source: &Path, flags: &[&str], folder: &Path) -> (PathBuf, PathBuf) {
     let (program, trace) = (folder.join("program"), folder.join("trace"));
     let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "-g"]);
     run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
-    let _ = fs::remove_file(&trace);
-    let mut start = command(&program, &[]);
-    start.env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", folder.join("report"));
-    run(&mut start).expect_success();
+    record(&mut command(&program, &[]), &trace);
     (program, trace)
 }
 
-fn pcce(subcommand: &str, files: (&Path, &Path)) -> String {
-    run(command(artifact("pcce"), &["trace", subcommand]).args([files.0, files.1])).expect_success().stdout
+fn printed(subcommand: &str, program: &Path, trace: &Path) -> String {
+    pcce_trace(&[subcommand], program, trace).expect_success().stdout
 }
 
 /// Names of the tracer that are local to its image must not be exported: gold would warn.
@@ -31,7 +28,7 @@ fn linkers_have_nothing_to_warn_of() {
             let words = [format!("--pcce-mode={mode}"), format!("-fuse-ld={linker}")];
             let flags = [&*words[0], &*words[1], "-Wl,--fatal-warnings"];
             let (program, trace) = traced(&source, &flags, &folder);
-            assert!(pcce("show", (&program, &trace)).contains("again"));
+            assert!(printed("show", &program, &trace).contains("again"));
         }
     }
 }
@@ -46,14 +43,14 @@ fn push_thunks_of_what_is_left_out_enter_as_it_does() {
             let mode = format!("--pcce-mode={mode}");
             let flags = ["-O1", "-g", "--pcce-verify", &mode, &trace_flag, "--pcce-trace-skip=skip_*"];
             let (program, trace) = traced(&source, &flags, &folder);
-            let shown = pcce("show", (&program, &trace));
+            let shown = printed("show", &program, &trace);
             let names: Vec<&str> =
                 shown.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
             let names: Vec<&str> = names.into_iter().filter(|name| *name != "line").collect();
             let calls = ["main", "again", "skip_choose", "again", "again", "skip_choose", "again"];
             let calls = [&calls[..], &["again", "skip_choose", "again", "<end>"]].concat();
             assert_eq!(names, calls, "{mode} {what}: {shown}");
-            let checked = pcce("check", (&program, &trace));
+            let checked = printed("check", &program, &trace);
             assert!(checked.contains(", 0 chunks do not match"), "{checked}");
         }
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::record;
 use pcce_testsuite::{artifact, command, repository, run, work_folder};
 
 const MODES: [&str; 3] = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
@@ -17,12 +18,8 @@ fn traced(
     let (program, trace) = (folder.join("program"), folder.join("trace"));
     let mut build = command(artifact(compiler), &["--pcce-trace=blocks", "-g", "-pthread"]);
     run(build.args(flags).arg(source).arg("-o").arg(&program)).expect_success();
-    let _ = fs::remove_file(&trace);
-    run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
-    move |words: &[&str]| {
-        let mut pcce = command(artifact("pcce"), &["trace"]);
-        run(pcce.args(words).arg(&program).arg(&trace)).stdout
-    }
+    record(&mut command(&program, &[]), &trace);
+    move |words: &[&str]| super::pcce_trace(words, &program, &trace).stdout
 }
 
 /// Calls that do not return: an exception, `longjmp`, `exit`, `pthread_exit`. The source has the count of each line.

@@ -19,3 +19,21 @@ mod shared_libraries;
 mod slurm;
 mod stacks;
 mod tracer;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use pcce_testsuite::{Output, artifact, command, run};
+
+/// Runs a program with a new trace, and its report of verify mode beside that.
+fn record(program: &mut Command, trace: &Path) -> Output {
+    let _ = fs::remove_file(trace);
+    let report = trace.with_extension("report");
+    run(program.env("PCCE_TRACE", trace).env("PCCE_VERIFY_REPORT", report)).expect_success()
+}
+
+/// Runs `pcce trace` with these words on a program and its trace.
+fn pcce_trace(words: &[&str], program: &Path, trace: &Path) -> Output {
+    run(command(artifact("pcce"), &["trace"]).args(words).arg(program).arg(trace))
+}

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use super::pcce_trace;
 use pcce_abi::trace::{CHUNK, Chunk, KIND_IMAGE, KIND_STREAM, UNIT};
 use pcce_testsuite::{Output, artifact, command, run, source, work_folder};
 
@@ -20,10 +21,6 @@ fn build(folder: &Path) -> PathBuf {
     program
 }
 
-fn pcce(words: &[&str], program: &Path, trace: &Path) -> Output {
-    run(command(artifact("pcce"), &[&["trace"], words].concat()).arg(program).arg(trace))
-}
-
 /// The last events of a running program are those of one moment.
 #[test]
 fn a_ring_that_is_being_written_is_read_at_once() {
@@ -33,7 +30,8 @@ fn a_ring_that_is_being_written_is_read_at_once() {
     start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K");
     let mut running = start.spawn().expect("the program starts");
     thread::sleep(Duration::from_millis(800));
-    let shown: Vec<Output> = (0..3).map(|_| pcce(&["show", "--last", "10000"], &program, &trace)).collect();
+    let shown: Vec<Output> =
+        (0..3).map(|_| pcce_trace(&["show", "--last", "10000"], &program, &trace)).collect();
     running.kill().expect("it runs");
     let _ = running.wait().expect("it ends");
     for output in shown {
@@ -128,7 +126,7 @@ fn no_chunk_stands_twice_in_silence() {
         .map(|at| (at, u32::from_le_bytes(whole[at + offset_of!(Chunk, kind)..][..4].try_into().unwrap())))
         .collect();
     let of_kind = |kind: u32| chunks.iter().filter(move |chunk| chunk.1 == kind).map(|chunk| chunk.0);
-    let before = pcce(&["report"], &program, &trace);
+    let before = pcce_trace(&["report"], &program, &trace);
     assert_eq!(before.stderr, "", "nothing is missing");
     let mut copied = 0;
     for from in of_kind(KIND_IMAGE).chain(of_kind(KIND_STREAM).take(2)) {
@@ -136,7 +134,7 @@ fn no_chunk_stands_twice_in_silence() {
             let mut damaged = whole.clone();
             damaged.copy_within(from..from + unit, to);
             fs::write(&trace, damaged).expect("room on the disk");
-            let report = pcce(&["report"], &program, &trace);
+            let report = pcce_trace(&["report"], &program, &trace);
             assert!(report.stderr.contains("1 chunks are damaged"), "{from} to {to}: {}", report.describe());
             copied += 1;
         }

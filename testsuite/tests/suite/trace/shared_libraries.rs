@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::pcce_trace;
 use pcce_testsuite::{
     artifact, command, export_events, include, json_lines, llvm, repository, run, source, work_folder,
     write_files,
@@ -57,8 +58,7 @@ impl Images {
         let mut start = command(program, &[]);
         start.arg(self.path("plugin.so")).env("PCCE_TRACE", &trace).env("PCCE_VERIFY_REPORT", &report);
         assert_eq!(run(&mut start).expect_success().stdout, printed);
-        let mut check = command(artifact("pcce"), &["trace", "check"]);
-        let checked = run(check.arg(program).arg(&trace)).expect_success().stdout;
+        let checked = pcce_trace(&["check"], program, &trace).expect_success().stdout;
         assert!(checked.contains(", 0 chunks do not match"), "{checked}");
         assert!(!checked.contains("cannot be compared"), "{checked}");
         let exported = export_events(program, &trace).expect_success();

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::pcce_trace;
 use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
 
 /// A program that does the same in each run, and takes as many seconds as its argument says.
@@ -79,8 +80,7 @@ fn text(path: &Path) -> &str {
 }
 
 fn check(program: &Path, trace: &Path) {
-    let checked =
-        run(command(artifact("pcce"), &["trace", "check"]).arg(program).arg(trace)).expect_success();
+    let checked = pcce_trace(&["check"], program, trace).expect_success();
     assert!(checked.stdout.contains(", 0 chunks do not match"), "{}", checked.stdout);
     let events: u64 = checked.stdout.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
     assert!(events > 100_000, "{events}");

@@ -1,9 +1,9 @@
 //! Traces of programs that switch stacks by themselves: the calls on each stack are separate, however often the thread
 //! leaves it and comes back.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::record;
 use pcce_testsuite::chain::functions;
 use pcce_testsuite::{Output, artifact, command, include, repository, run, work_folder};
 
@@ -21,10 +21,7 @@ fn build(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
 /// Runs a program with a new trace.
 fn traced(program: &Path, arguments: &[&str], stress: &str) -> PathBuf {
     let trace = program.with_extension("trace");
-    let _ = fs::remove_file(&trace);
-    let mut start = command(program, arguments);
-    start.env("PCCE_TRACE", &trace).env("PCCE_TRACE_STRESS", stress);
-    run(start.env("PCCE_VERIFY_REPORT", program.with_extension("report"))).expect_success();
+    record(command(program, arguments).env("PCCE_TRACE_STRESS", stress), &trace);
     trace
 }
 
