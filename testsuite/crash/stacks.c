@@ -73,7 +73,7 @@ NOINLINE static void fill(volatile char *bytes, long count) {
     bytes[i] = 0;
 }
 
-// What is behind its buffer is its return address.
+// The return address is behind its buffer.
 NOINLINE static int copies(long count) {
   char buffer[16];
   fill(buffer, count);

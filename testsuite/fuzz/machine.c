@@ -1,5 +1,5 @@
-// What the machine code of an instrumented program can have, small: updates of the id, a push, landing pads, stubs, a
-// jump table. The sections of the pass name its functions; FRAGMENT is a file with the dictionary.
+// A small program with everything that instrumented machine code can have: updates of the id, a push, landing pads,
+// stubs, a jump table. The sections of the pass name its functions; FRAGMENT is a file with the dictionary.
 typedef unsigned long word;
 struct frame { word link, id; const char *site; word handle; };
 

@@ -1,4 +1,4 @@
-; What is done at each kind of call. (Ids of a module that is no whole program are not positive.)
+; The instrumentation of each kind of call. (Ids of a module that is no whole program are not positive.)
 ; PASSES: pcce<check;no-silent>
 ; The site array has one byte for each site; objects of another version of the ABI do not link.
 ; CHECK-DAG: @__pcce_sites.[[#%x,]] = internal global [15 x i8] zeroinitializer
@@ -56,7 +56,7 @@ define internal void @direct(ptr %s) nounwind {
 ; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
 ; CHECK-NEXT:    call void @leaf()
 ; CHECK-NEXT:    %n = call i64 @strlen(ptr %s)
-; What the first has added stays, since nothing can look between the two.
+; The addition of the first call stays, since nothing can look between the two.
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[#SUM:]] = add i64 %[[#ID]], -1
 ; CHECK-NEXT:    store i64 %[[#SUM]], ptr @__pcce_tls
@@ -167,7 +167,7 @@ define internal void @aliased() nounwind {
   ret void
 }
 
-; Whether another definition can take the place of this one at load time.
+; Another definition can or cannot take the place of this one at load time.
 define void @visible() nounwind {
 ; CHECK-LABEL: define void @visible(){{.*}} {
 ; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)

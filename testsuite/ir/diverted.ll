@@ -27,7 +27,7 @@ define i32 @visible(i32 %x, ptr %y) {
   ret i32 %x
 }
 
-; What is passed on the stack cannot be handed on by a tail call: the function pushes at its entry.
+; Arguments on the stack cannot be handed on by a tail call: the function pushes at its entry.
 define i32 @by_value(ptr byval(i64) %y) nounwind {
 ; CHECK-LABEL: define i32 @by_value(
 ; CHECK-NOT:     musttail

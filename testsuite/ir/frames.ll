@@ -75,7 +75,7 @@ define internal void @switches(ptr %fiber) nounwind {
   ret void
 }
 
-; What one call has added does not stay up to where the frame begins.
+; The addition of a call does not last until the frame begins.
 define internal void @between(i1 %again) personality ptr null {
 ; CHECK-LABEL: define internal void @between(
 ; CHECK:         call void @twice()

@@ -1,4 +1,4 @@
-; Where a pointer is loaded for one call only, the work for the call goes in front of the load, which the machine's call then does itself.
+; If a pointer is loaded for one call only, the work for the call goes in front of the load, so that the machine's call can load the pointer.
 ; PASSES: pcce<check;whole-program;executable>
 target triple = "x86_64-unknown-linux-gnu"
 
@@ -47,7 +47,7 @@ define internal void @loads_before(ptr %p) nounwind {
   ret void
 }
 
-; What came back by a jump restores the state first.
+; A function restores the state first when a jump has come back to it.
 ; CHECK-LABEL: define internal void @loads_behind(
 ; CHECK:         call i32 @setjmp(
 ; CHECK:         store i64 %{{.*}}, ptr @__pcce_tls

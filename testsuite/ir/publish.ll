@@ -6,7 +6,7 @@ declare noalias ptr @malloc(i64) nounwind memory(inaccessiblemem: readwrite)
 declare i64 @strlen(ptr) nounwind
 declare ptr @strdup(ptr) nounwind
 
-; What allocates reads the thread's block.
+; Functions that allocate read the thread's block.
 ; PUBLISH-NOT: inaccessiblemem
 ; A callee that is on the list of functions that do not call back may have been published by its caller.
 ; PUBLISH-LABEL: define ptr @realloc(
@@ -20,7 +20,7 @@ define ptr @realloc(ptr %p, i64 %n) nounwind {
 ; PUBLISH: store ptr {{.*}}@__pcce_sites.{{.*}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 56)
 ; PUBLISH-NEXT: %p = call ptr @malloc(i64 8)
 ; PUBLISH-NEXT: store ptr null, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 56)
-; No tail call: the runtime is told that it is over. And what cannot allocate tells nothing.
+; No tail call: the runtime must be notified of the end. Functions that cannot allocate notify nothing.
 ; PUBLISH: store ptr {{.*}}@__pcce_sites.{{.*}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 56)
 ; PUBLISH-NEXT: %q = call ptr @strdup(ptr %p)
 ; PUBLISH-NEXT: store ptr null, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 56)

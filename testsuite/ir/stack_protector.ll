@@ -1,4 +1,4 @@
-; What the pass adds to a function's frame is no reason to guard it: a function keeps the stack protector only if it has one of its own.
+; The pass's additions to a function's frame are no reason to guard it: a function keeps the stack protector only if it has one of its own.
 ; PASSES: pcce<check>
 target triple = "x86_64-unknown-linux-gnu"
 

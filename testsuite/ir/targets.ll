@@ -46,7 +46,7 @@ define internal void @unknown(ptr %f) nounwind {
 ; TARGET-ENTERED:         call void %f()
 ; TARGET-ENTERED:         store i64 0, ptr @__pcce_tls
 ; TARGET-ENTERED-NEXT:    call void @other()
-; What another module's functions reach is not known of a part of the program.
+; In a part of the program, the functions that another module reaches are not known.
 ; CHECK-LABEL: define internal void @unknown(
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void %f()

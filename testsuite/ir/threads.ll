@@ -1,4 +1,4 @@
-; Calls that create threads are told the site; nothing is done around calls that save and restore the state of a fiber.
+; Calls that create threads pass the site to the runtime; nothing is done around calls that save and restore the state of a fiber.
 ; PASSES: pcce<check>
 ; PASSES: pcce<check;verify>
 target triple = "x86_64-unknown-linux-gnu"

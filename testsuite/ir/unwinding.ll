@@ -65,7 +65,7 @@ pad:
   resume { ptr, i32 } %e
 }
 
-; Where that is often, the state is kept from the entry on.
+; If that is often, the state is kept from the entry on.
 define void @often(i1 %c) personality ptr @__gxx_personality_v0 {
 ; CHECK-LABEL: define void @often(
 ; CHECK:         br i1
@@ -116,7 +116,7 @@ define void @ends() nounwind {
   unreachable
 }
 
-; Whoever catches may be code that is not instrumented, and calls on: an exception that leaves a function that such code can
+; The code that catches may be uninstrumented, and calls on: an exception that leaves a function that such code can
 ; call leaves the state as it was found. The frame of a push has it.
 define void @restores() {
 ; CHECK-LABEL: define void @restores(){{.*}} personality ptr @__gcc_personality_v0 {

@@ -1,5 +1,5 @@
-// What libc does when longjmp leaves its functions: a once routine that has failed runs again, streams are unlocked;
-// and a buffer that is further in than where it leads to, with a signal that waits.
+// The actions of libc when longjmp leaves its functions: a once routine that has failed runs again, streams are
+// unlocked; and a buffer that is further in than where it leads to, with a signal that waits.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <setjmp.h>

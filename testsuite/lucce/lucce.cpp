@@ -111,7 +111,7 @@ extern "C" PLAIN void __cyg_profile_func_enter(void *function, void *site) {
   if (!is_first) return;
   State &s = *state;
   void *frame = __builtin_frame_address(0);
-  // What longjmp, or an exception, has left.
+  // Calls that longjmp or an exception has left.
   while (!s.stack.empty() && s.stack.back().frame <= frame) s.stack.pop_back();
   s.entries++;
   uint32_t caller = s.stack.empty() ? 0 : s.stack.back().node;

@@ -63,7 +63,7 @@ int main(int count, char **arguments) {
     raise(SIGTERM);
   }
   if (!strcmp(how, "ignores")) {
-    // What was ignored when the program started is no end of it.
+    // A signal that was ignored when the program started does not end it.
     raise(SIGHUP);
     _exit(6);
   }

@@ -63,7 +63,7 @@ NOINLINE static long recursive(int n, int depth) {
 
 int main(void) {
   printf("%ld\n", variadic(6, 1L, 2.0, 3L, 4.0, 5L, 6.5));
-  // Of a function whose address is taken, too, each direct call is told from the others.
+  // Direct calls are distinguished also if the function's address is taken.
   printf("%ld %ld\n", variadic(0), variadic(1, 1L));
   long (*volatile pointer)(int, ...) = variadic;
   printf("%ld\n", pointer(2, 1L, 2.0));

@@ -23,7 +23,7 @@ NOINLINE static int same(int n) {
   return 0;
 }
 
-// Which of the two calls is on the stack depends on the depth in no regular way, so runs are short.
+// The choice between the two calls depends on the depth irregularly, so runs are short.
 NOINLINE static int zag(int n, unsigned noise);
 
 NOINLINE static int zig(int n, unsigned noise) {

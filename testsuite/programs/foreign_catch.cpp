@@ -43,7 +43,7 @@ NOINLINE static void throws(int n) {
   KEEP;
 }
 
-// What it catches is of another type: the exception passes.
+// It catches another type: the exception passes.
 static void passed(int n) {
   try {
     throws(n);

@@ -1,5 +1,5 @@
-// What C++'s allocation calls: a handler that the program sets, wherever `operator new` is reached from, and exceptions
-// that leave it through functions that do nothing to the id.
+// Functions that C++'s allocation calls: a handler that the program sets, from any caller of `operator new`, and
+// exceptions that leave it through functions that do nothing to the id.
 //# Chain handler: handler() < ... < big < main
 //# Chain caught: big < main
 //# Chain string-handler: handler() < ... < grows < main

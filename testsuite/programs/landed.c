@@ -47,7 +47,7 @@ static void (*const steps[])(void) = {begin, fails, next, fails_deeper, next, ne
 NOINLINE static void run(void) { printf("run %d\n", interpret(steps)); leaf("run"); }
 
 static void (*const silent_steps[])(void) = {fails, fails_deeper, fails, NULL};
-// Where a call through a pointer adds to the id, what it found is there again behind it.
+// After a call through a pointer that adds to the id, the id is as before.
 static int (*volatile pointer)(void (*const *)(void)) = interpret;
 NOINLINE static void through(void) { printf("through %d\n", pointer(silent_steps)); leaf("through"); }
 

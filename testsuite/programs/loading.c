@@ -32,7 +32,7 @@
 
 typedef void entry(const char *name, void (*callback)(const char *));
 
-// Where the library is in memory.
+// The address of the library in memory.
 static char *address(void *library) {
   struct link_map *map;
   return dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 ? (char *)map->l_addr : NULL;

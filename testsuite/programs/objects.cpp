@@ -1,4 +1,4 @@
-// What calls functions in C++ without a call in the source: pointers to members, virtual bases, thunks, constructors
+// Calls of functions in C++ without a call in the source: pointers to members, virtual bases, thunks, constructors
 // with priorities, thread-local objects, static objects in functions, and what the library calls.
 //# With: parts/objects.cpp
 //# Flags: -std=c++20

@@ -1,5 +1,5 @@
-// What code without the pass takes, however it was reached: by a call that pushes nothing, since its name is on the
-// list of functions that never call back; through a pointer; or by a call that pushes.
+// Contexts that code without the pass takes, however it was reached: by a call that pushes nothing, since its name is
+// on the list of functions that never call back; through a pointer; or by a call that pushes.
 //# PlainLibrary: parts/outside.c
 //# Chain listed: <rand> < draw < middle < recursive < recursive < main
 //# Chain listed: <rand> < draw < middle < recursive < recursive*2 < main

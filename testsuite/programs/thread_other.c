@@ -43,7 +43,7 @@ NOINLINE static void deep(int n, void (*end)(void)) { if (n > 0) deep(n - 1, end
 NOINLINE static void flat(int n, void (*end)(void)) { (void)n; end(); KEEP; }
 static void (*const depths[])(int, void (*)(void)) = {deep, flat};
 
-// Which way, how deep, and whether there is a handler.
+// The way, the depth, and whether there is a handler.
 struct run { int way, depth, handled; };
 
 static void *start(void *argument) {

@@ -1,5 +1,5 @@
-// What sanitizers and other instrumentation get between: constructors, calls that push, callbacks, exceptions, signals,
-// threads, and variables whose addresses are used.
+// Constructs that sanitizers and other instrumentation change: constructors, calls that push, callbacks, exceptions,
+// signals, threads, and variables whose addresses are used.
 #include "show.h"
 #include <csignal>
 #include <cstdlib>

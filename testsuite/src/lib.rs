@@ -1,8 +1,8 @@
 //! Harness of the end-to-end tests: finds what `make build` made, compiles programs with the wrappers, runs them with a
 //! time limit, and decodes their output.
 //!
-//! The tests use the finished tools as a user does, as processes; nothing of them is linked in here. Programs that a test
-//! compiles are files of a folder beside `src` ([`source!`]).
+//! The tests use the finished tools as a user does, as processes; nothing of them is linked in here. Programs that a
+//! test compiles are files of a folder beside `src` ([`source!`]).
 //!
 //! | tests in `tests/suite`, programs in `src/bin` | subject |
 //! |---|---|

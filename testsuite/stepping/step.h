@@ -28,7 +28,7 @@ static int step_count, step_every = 1;
 extern char __executable_start;
 extern char __ehdr_start;
 
-// Where the C library's unwinder follows what a function of its own has half overwritten.
+// The C library's unwinder faults while it follows a frame that a function of its own has half overwritten.
 static sigjmp_buf step_lost;
 static void step_fault(int signal) { siglongjmp(step_lost, signal); }
 

@@ -1,4 +1,4 @@
-/* What emitted code does with the tracer, by hand: see `pcce_abi::trace`. */
+/* The code that the pass emits for the tracer, by hand: see `pcce_abi::trace`. */
 #include <stdint.h>
 
 struct block {

@@ -181,7 +181,7 @@ int main(int count, char **arguments) {
     static volatile long done;
     static uint64_t kept;
     if (jumps) {
-      /* What is played anew behind a jump is told by the mark in front of it. */
+      /* A mark tells which events follow a jump. */
       kept = state;
       if (sigsetjmp(environment, 1) == 0)
         setitimer(ITIMER_REAL, &interval, NULL);

@@ -3,7 +3,7 @@
 
 #define NOINLINE __attribute__((noinline))
 
-// Each has two ends, so that its return is told.
+// Each has two ends, so that its return is an event.
 NOINLINE static double scaled(double a, double b, long n) {
   __asm__ volatile("" : "+x"(a));
   if (n % 3 == 0)

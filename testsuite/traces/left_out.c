@@ -1,4 +1,4 @@
-// What is left out of a trace (skip_…) jumps, is jumped out of, recurs, and ends the process.
+// Functions that are left out of a trace (skip_…) jump, are left by jumps, recur, and end the process.
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -38,7 +38,7 @@ static void jumps(int n) {
   add(1); // 1
 }
 
-// What is not traced calls it.
+// Code that is not traced calls it.
 static int compare(const void *left, const void *) {
   thrower(*static_cast<const int *>(left)); // 0
   return 0; // 0

@@ -102,7 +102,7 @@ NOINLINE static void special(unsigned long value) {
   else if (!strcmp(kind, "address"))
     take((unsigned long)&now >> 4, 20);
   else if (!strcmp(kind, "unused")) {
-    // What is not the same in each run, but decides nothing.
+    // Values that differ between runs, but decide nothing.
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (getrandom(&bits, sizeof bits, 0) != sizeof bits)
       abort();

@@ -1,4 +1,4 @@
-// What a program did, without the tracer: a hash of all calls and returns of each thread, as clang's
+// Records what a program did, without the tracer: a hash of all calls and returns of each thread, as clang's
 // -finstrument-functions tells them, goes to the file that WITNESS names. Compiled without the pass.
 #include "witness.h"
 

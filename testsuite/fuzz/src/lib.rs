@@ -1,5 +1,5 @@
-//! Properties of each parser for any input: no panic, no hang, and nothing is accepted with another meaning than that of
-//! its bytes.
+//! Properties of each parser for any input: no panic, no hang, and nothing is accepted with another meaning than that
+//! of its bytes.
 //!
 //! A target is a module with a [`Target`]: it gives inputs to start from, and a check that panics when something is
 //! wrong. The same checks run in the tests, over some thousand mutations, and under libFuzzer (`make fuzz N=1000000`),

@@ -1,4 +1,4 @@
-// What both_modes.c and its module share.
+// Shared by both_modes.c and its module.
 void apart(const char *name, int down);
 void apart_library(void (*f)(int));
 void apart_recursive(int n);

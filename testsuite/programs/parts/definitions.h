@@ -1,4 +1,4 @@
-// What definitions.c and its module share.
+// Shared by definitions.c and its module.
 int other_ifunc(const char *name);
 int by_ifunc(const char *name);
 int use_gnu(const char *name);

@@ -1,4 +1,4 @@
-// What interposed.c and its libraries share.
+// Shared by interposed.c and its libraries.
 void work(const char *name);
 void library_work(const char *name);
 void library_replaced(void);

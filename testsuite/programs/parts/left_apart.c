@@ -1,4 +1,4 @@
-// What `leaves` leaves to.
+// The functions that `leaves` leaves to.
 #include "../show.h"
 
 NOINLINE int passes(int n) {

@@ -1,4 +1,4 @@
-// What takes contexts, and what cannot.
+// Functions that take contexts, and functions that cannot.
 #include "left.h"
 #include "../show.h"
 

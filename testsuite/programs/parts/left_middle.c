@@ -1,4 +1,4 @@
-// Functions that leave their frames to whatever they are told.
+// Functions that leave by a tail call to their argument.
 #include "left.h"
 #include "../show.h"
 

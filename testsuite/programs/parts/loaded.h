@@ -1,4 +1,4 @@
-// What loaded_a.c and loaded_b.c share. STEP makes ids differ: each has as many sites as the other, of the same kinds.
+// Shared by loaded_a.c and loaded_b.c. STEP makes ids differ: each has as many sites as the other, of the same kinds.
 #include "../show.h"
 
 NOINLINE static void FUNCTION(leaf)(const char *name) { SHOW(name); KEEP; }

@@ -1,4 +1,4 @@
-// What objects.cpp and parts/objects.cpp share. Each emits the constructors and destructors; the linker keeps one.
+// Shared by objects.cpp and parts/objects.cpp. Each emits the constructors and destructors; the linker keeps one.
 struct Inline {
   const char *last;
   NOINLINE Inline(const char *name, const char *last) : last(last) { SHOW(name); KEEP; }

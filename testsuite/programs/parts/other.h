@@ -1,4 +1,4 @@
-// What modules.c and other.c share.
+// Shared by modules.c and other.c.
 void ping(int n);
 void pong(int n);
 void callback(void);

@@ -1,4 +1,4 @@
-// What templates.cpp and parts/templates.cpp share.
+// Shared by templates.cpp and parts/templates.cpp.
 template <typename T> NOINLINE T twice(T value, const char *name) {
   SHOW(name);
   KEEP;

@@ -1,8 +1,8 @@
 //! Debian's source packages in verify mode: `make packages N=3`, or `make packages PACKAGES="zlib bash"`.
 //!
-//! [`pcce_testsuite::packages`] does the work. Writes `target/packages/report.md` and `results.json`; the logs are beside
-//! them. A package is not built again with the same tools. Exit status 1 if a package does
-//! not build, its tests end otherwise than with plain clang, or a context mismatched.
+//! [`pcce_testsuite::packages`] does the work. Writes `target/packages/report.md` and `results.json`; the logs are
+//! beside them. A package is not built again with the same tools. Exit status 1 if a package does not build, its tests
+//! end otherwise than with plain clang, or a context mismatched.
 
 use std::fmt::Write as _;
 use std::fs;

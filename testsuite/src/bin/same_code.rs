@@ -2,8 +2,8 @@
 //! evaluation: `make same-code`.
 //!
 //! Each program is built once, and the commands of its compilers are recorded. Then each module is compared
-//! ([`pcce_testsuite::same_code`]) with some sets of flags behind its own, in turn, so that a program of some modules meets
-//! all sets.
+//! ([`pcce_testsuite::same_code`]) with some sets of flags behind its own, in turn, so that a program of some modules
+//! meets all sets.
 
 use std::collections::BTreeMap;
 use std::fs;
