@@ -1,4 +1,4 @@
-//! Builds a test program in all its variants, runs it, and compares what it shows with what its directives say.
+//! Builds a test program in all its variants, runs it, and compares its output with its directives.
 
 mod build;
 mod check;
@@ -30,7 +30,7 @@ const PIC: [(&str, &[&str]); 2] =
 /// The variable that asks for all cases of all programs (`make test-all`).
 const ALL_CASES: &str = "PCCE_ALL_CASES";
 
-/// Time that a compilation may take: much, since soak runs with the lowest priority.
+/// Time limit of a compilation: long, since soak runs with the lowest priority.
 const COMPILE_LIMIT: Duration = Duration::from_secs(1800);
 
 /// A way of building a program.
@@ -44,7 +44,7 @@ struct Case {
 }
 
 impl Case {
-    /// What conditions of directives ask for.
+    /// The facts that conditions of directives ask for.
     fn facts(&self) -> Vec<String> {
         let mut facts = vec![self.mode.clone(), self.level.clone(), self.shape.to_owned()];
         if self.verify {
@@ -64,11 +64,11 @@ impl Case {
     }
 }
 
-/// A line that a program showed.
+/// A line of the output with a context.
 pub(crate) struct Shown {
     pub(crate) name: String,
     pub(crate) token: String,
-    /// 0 where there is no context.
+    /// 0 without a context.
     pub(crate) number: u64,
     process: u64,
 }
@@ -89,7 +89,7 @@ pub(crate) struct Frame {
 pub fn check(path: &Path) {
     let program = Program::read(path);
     let folder = work_folder(&format!("programs/{}", program.name));
-    // What is wrong, with the cases in which it is.
+    // Errors, with the cases in which they occur.
     let mut failures: Vec<(String, Vec<String>)> = Vec::new();
     let mut plain: HashMap<String, (Vec<String>, i32)> = HashMap::new();
     for case in cases(&program) {
@@ -114,8 +114,7 @@ pub fn check(path: &Path) {
     assert!(failures.is_empty(), "\nin {}\n{}", folder.display(), failures.join("\n"));
 }
 
-/// Whether `make test-all` runs, which leaves no case out.
-#[must_use]
+/// Returns whether `make test-all` runs, which leaves no case out.
 pub fn all_cases() -> bool {
     std::env::var_os(ALL_CASES).is_some()
 }
@@ -167,7 +166,7 @@ fn groups(program: &Program) -> Vec<Vec<Shaped>> {
         modes.flat_map(|mode| shapes.iter().map(|&(shape, flags)| (mode.clone(), shape, flags))).collect()
     };
     let mut groups = Vec::new();
-    // ThinLTO cannot have it.
+    // ThinLTO does not support it.
     if !program.flags(&[]).iter().any(|flag| flag == "-flto=thin") {
         groups.push(of(&[("hybrid", &[build::HYBRID])], &["lto", "link"]));
     }

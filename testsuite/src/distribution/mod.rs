@@ -1,15 +1,15 @@
-//! What ours is compared with when several runs share a trace: places distributed to the runs, each of which writes
-//! those of its own only (distributed-program-tracing.txt, §4).
+//! The alternative to merged traces of several runs: sites are distributed to the runs, each of which writes only its
+//! own sites (distributed-program-tracing.txt, §4).
 //!
-//! A *profile* is the set of sites that a run writes. Sites that may come in each other's stead are all written, as in
-//! the paper's Figure 4 (b): between two events of a function lies whatever its callees write, so a witness further
-//! down, as Ball and Larus choose, would not be the next one. [`unrealizable`] is the condition.
+//! A *profile* is the set of sites that a run writes. Of sites that are alternatives to each other, all are written, as
+//! in the paper's Figure 4 (b): the events of callees lie between two events of a function, so a later witness, as Ball
+//! and Larus choose it, would not be the next event. [`unrealizable`] is the condition.
 
 mod realizable;
 #[cfg(test)]
 mod tests;
 
-pub use realizable::{Untold, Witnesses, unrealizable};
+pub use realizable::{Gap, Witnesses, unrealizable};
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,18 +17,18 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 use petgraph::unionfind::UnionFind;
 
-/// A function: which of its nodes may follow which, and how often each was executed.
+/// A function: the nodes that may follow each node, and the executions of each node.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
-    /// Sets of nodes, of which one comes next.
+    /// Sets of nodes, one of which comes next.
     pub sets: Vec<Vec<u32>>,
     /// The set at the entry.
     pub first: u32,
-    /// The set behind each node; none where the activation ends.
+    /// The set behind each node; `None` where the activation ends.
     pub next: Vec<Option<u32>>,
-    /// Whether nobody else writes anything between the node and the next one: what it calls is not traced.
+    /// True if only this function writes between the node and the next one: the node's callee is not traced.
     pub quiet: Vec<bool>,
-    /// How often each node was executed.
+    /// Executions of each node.
     pub counts: Vec<u64>,
 }
 
@@ -37,23 +37,22 @@ pub type Site = (u32, u32);
 /// The sites that one run writes.
 pub type Profile = BTreeSet<Site>;
 
-/// How sites are made jobs, each of which one machine does (§4.2).
+/// The division of sites into jobs, each of which one machine does (§4.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
-    /// Each choice is one, and each cycle without a choice.
+    /// Each choice is a job, and so is each cycle without a choice.
     FineGrained,
-    /// All of a function are one.
+    /// All sites of a function are a job.
     ByFunction,
-    /// Those are one that share a node or lie on the same cycle.
+    /// Choices that share a node or lie on the same cycle are a job.
     Optimised,
 }
 
 impl Strategy {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::FineGrained, Self::ByFunction, Self::Optimised];
 }
 
-/// Sites that must be told from each other, so that each two of them must be in one profile.
+/// Sites that must be distinguished from each other, so that each two of them must be in one profile.
 type Unit = Vec<Site>;
 
 /// The profiles that each of `machines` is to run, of at most `limit` sites each, if there is one: the jobs go one
@@ -61,7 +60,6 @@ type Unit = Vec<Site>;
 ///
 /// # Panics
 /// If there is no machine, or a limit of less than two.
-#[must_use]
 pub fn distribute(
     functions: &[Choices],
     strategy: Strategy,
@@ -95,15 +93,13 @@ pub fn distribute(
     all
 }
 
-/// How many events each machine writes.
-#[must_use]
+/// The number of events that each machine writes.
 pub fn costs(functions: &[Choices], machines: &[Vec<Profile>]) -> Vec<u64> {
     let cost = |profile: &Profile| profile.iter().map(|&site| count(functions, site)).sum::<u64>();
     machines.iter().map(|profiles| profiles.iter().map(cost).sum()).collect()
 }
 
-/// What the heaviest job writes: no machine that does it writes less.
-#[must_use]
+/// The number of events of the heaviest job: a machine that does it writes no fewer.
 pub fn heaviest(functions: &[Choices], strategy: Strategy) -> u64 {
     let cost = |job: &Vec<Unit>| {
         let sites: Profile = job.iter().flatten().copied().collect();
@@ -116,7 +112,7 @@ fn count(functions: &[Choices], (function, node): Site) -> u64 {
     functions[function as usize].counts[node as usize]
 }
 
-/// Parts of a unit that fit in a profile. Each two of its sites are in one of them.
+/// Parts of a unit that fit in a profile. Each two of the unit's sites are in one of them.
 fn pieces(unit: &Unit, limit: Option<usize>) -> Vec<Unit> {
     match limit {
         Some(limit) if unit.len() > limit => {
@@ -128,7 +124,7 @@ fn pieces(unit: &Unit, limit: Option<usize>) -> Vec<Unit> {
     }
 }
 
-/// The jobs, each in units.
+/// The jobs, each a list of units.
 fn jobs(functions: &[Choices], strategy: Strategy) -> Vec<Vec<Unit>> {
     let mut all = Vec::new();
     for (number, function) in (0..).zip(functions) {
@@ -136,7 +132,7 @@ fn jobs(functions: &[Choices], strategy: Strategy) -> Vec<Vec<Unit>> {
         let units = units(function, &components, &cyclic);
         let mut classes = UnionFind::<usize>::new(units.len());
         if strategy == Strategy::Optimised {
-            // By node, and by cycle: a unit that has it.
+            // A unit that has the node or the cycle.
             let mut of_node: HashMap<u32, usize> = HashMap::new();
             let mut of_cycle: HashMap<u32, usize> = HashMap::new();
             for (unit, nodes) in units.iter().enumerate() {
@@ -163,14 +159,15 @@ fn jobs(functions: &[Choices], strategy: Strategy) -> Vec<Vec<Unit>> {
     all
 }
 
-/// Nodes that must be told from each other; and one of each cycle in which there is nothing to tell.
+/// Nodes that must be distinguished from each other, and one node of each cycle without such nodes.
 fn units(function: &Choices, components: &[u32], cyclic: &[bool]) -> Vec<Vec<u32>> {
     let mut units: Vec<Vec<u32>> = function.sets.iter().filter(|set| set.len() > 1).cloned().collect();
     units.sort_unstable();
     units.dedup();
-    let mut told = vec![false; function.next.len()];
-    units.iter().flatten().for_each(|&node| told[node as usize] = true);
-    // A cycle with a node that is told is counted by it. Others have no way out, so they are whole components.
+    let mut distinguished = vec![false; function.next.len()];
+    units.iter().flatten().for_each(|&node| distinguished[node as usize] = true);
+    // A cycle with a node of the first kind is counted by that. Other cycles have no way out, so they are whole
+    // components.
     let mut least: HashMap<u32, Option<u32>> = HashMap::new();
     for node in 0..function.next.len() as u32 {
         let component = components[node as usize];
@@ -178,7 +175,7 @@ fn units(function: &Choices, components: &[u32], cyclic: &[bool]) -> Vec<Vec<u32
             let best = least.entry(component).or_insert(Some(node));
             let counts = |node: u32| function.counts[node as usize];
             match *best {
-                _ if told[node as usize] => *best = None,
+                _ if distinguished[node as usize] => *best = None,
                 Some(other) if counts(node) < counts(other) => *best = Some(node),
                 _ => {}
             }
@@ -190,7 +187,7 @@ fn units(function: &Choices, components: &[u32], cyclic: &[bool]) -> Vec<Vec<u32
     units
 }
 
-/// The strongly connected component of each node, and which of them are cycles.
+/// The strongly connected component of each node, and whether each component is a cycle.
 fn components(function: &Choices) -> (Vec<u32>, Vec<bool>) {
     let mut graph = DiGraph::<u32, ()>::new();
     let places: Vec<_> = (0..function.next.len() as u32).map(|node| graph.add_node(node)).collect();

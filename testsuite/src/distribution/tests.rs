@@ -1,4 +1,4 @@
-//! Distributions against the condition, and against what it is for: the parts of a random walk are put together
+//! Tests of distributions against the condition and against their purpose: the parts of a random walk are merged
 //! (distributed-program-tracing.txt, Figure 8), and make that walk.
 
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::{
-    Choices, Profile, Site, Strategy as Way, Untold, Witnesses, costs, distribute, heaviest, unrealizable,
+    Choices, Gap, Profile, Site, Strategy as Way, Witnesses, costs, distribute, heaviest, unrealizable,
 };
 
 /// A function whose nodes may be followed by these; 0 is the first one.
@@ -24,7 +24,7 @@ fn profile(nodes: &[u32]) -> Profile {
     nodes.iter().map(|&node| (0, node)).collect()
 }
 
-/// Whether the parts of one function make the whole.
+/// Returns whether the parts of one function make the whole.
 fn realizable(function: &Choices, profiles: &[&[u32]]) -> bool {
     let profiles: Vec<Profile> = profiles.iter().map(|nodes| profile(nodes)).collect();
     unrealizable(std::slice::from_ref(function), &profiles.iter().collect::<Vec<_>>()).is_none()
@@ -59,15 +59,16 @@ fn a_later_diamond_may_be_in_another_profile() {
         &[1],
         &[],
     ]);
-    // The exit, and what comes in its stead, in one of them.
+    // The exit and its alternative, in one of them.
     let profiles: [&[u32]; 4] = [&[3, 4], &[6, 7], &[8, 9], &[2, 12]];
     assert!(realizable(&figure, &profiles));
-    // By the letter of Theorem 2, all witnesses of all profiles would have to be in the one that tells 3 from 4.
+    // By the letter of Theorem 2, all witnesses of all profiles would have to be in the one that distinguishes 3 from
+    // 4.
     let first = |nodes: &[u32]| Witnesses::new(&figure, 0, &profile(nodes), 3).nodes;
     assert!(!first(profiles[1]).is_subset(&first(profiles[0])));
 }
 
-/// What other functions write may come first.
+/// Events of other functions may come first.
 #[test]
 fn a_witness_behind_a_call_is_none() {
     let mut diamond = function(&[&[1, 2], &[3], &[4], &[0], &[0]]);
@@ -81,7 +82,7 @@ fn a_witness_behind_a_call_is_none() {
 fn a_cycle_that_nobody_sees_is_refused() {
     let endless = function(&[&[1], &[0]]);
     let found = unrealizable(std::slice::from_ref(&endless), &[&profile(&[])]);
-    assert_eq!(found, Some(Untold::Cycle(0, 0)));
+    assert_eq!(found, Some(Gap::Cycle(0, 0)));
     assert!(realizable(&endless, &[&[1]]));
 }
 
@@ -97,12 +98,12 @@ fn jobs_are_what_the_strategies_say() {
     // {0, 5}, {1, 2}, {3, 4}, {6, 7}: 101, 100, 100, 8.
     assert_eq!(heaviest(&all, Way::FineGrained), 101);
     assert_eq!([1, 2, 3, 4].map(|n| busiest(Way::FineGrained, n)), [309, 200, 108, 101]);
-    // The cycle's three are one job.
+    // The three nodes of the cycle are one job.
     assert_eq!(heaviest(&all, Way::Optimised), 301);
     assert_eq!(busiest(Way::Optimised, 2), 301);
 }
 
-/// A random program: functions of up to 8 nodes, and whom each node calls.
+/// A random program: functions of up to 8 nodes, and the callee of each node.
 #[derive(Clone, Debug)]
 struct Program {
     functions: Vec<Choices>,
@@ -139,8 +140,7 @@ fn programs() -> impl Strategy<Value = Program> {
     })
 }
 
-/// Walks through a program, as `choose` says, which gets the function and the nodes that may come; and stops after
-/// 200 events.
+/// Walks through a program as `choose` says, which gets the function and the possible nodes. Stops after 200 events.
 fn walk(program: &Program, mut choose: impl FnMut(u32, &[u32]) -> Option<u32>) -> Vec<Site> {
     let mut path = Vec::new();
     let mut stack = vec![(0, program.functions[0].first)];
@@ -168,26 +168,26 @@ fn random_walk(program: &Program, mut seed: u64) -> Vec<Site> {
     })
 }
 
-/// Figure 8: of each two that may come, a profile that tells them says which it is not.
+/// Figure 8: for each two possible nodes, a profile that distinguishes them excludes one.
 fn put_together(program: &Program, profiles: &[&Profile], path: &[Site]) -> Vec<Site> {
     let part = |profile: &&Profile| path.iter().copied().filter(|site| profile.contains(site)).collect();
     let mut parts: Vec<VecDeque<Site>> = profiles.iter().map(part).collect();
     let mut left = path.len();
     walk(program, |function, set| {
-        // The end of a walk is no witness: where it ends, it is given.
+        // The end of a walk is no witness: its place is given.
         left = left.checked_sub(1)?;
         let choices = &program.functions[function as usize];
         let loses = |node: u32, other: u32| {
             let of = |profile, node| Witnesses::new(choices, function, profile, node);
-            // Rather one that has both: where a walk was cut off, what others tell later is not there.
+            // A profile that has both is preferred: if a walk was cut off, later events of the others are missing.
             let has_both = |&p: &usize| [node, other].iter().all(|&n| profiles[p].contains(&(function, n)));
-            let tells = |&p: &usize| of(profiles[p], node).are_told_from(&of(profiles[p], other));
-            let told = (0..profiles.len()).find(has_both).or_else(|| (0..profiles.len()).find(tells));
-            let told = told.expect("a profile that tells them");
-            // Behind the last witness of a part nothing comes: whichever it is, it was cut off.
-            !parts[told]
+            let tells = |&p: &usize| of(profiles[p], node).is_distinct_from(&of(profiles[p], other));
+            let chosen = (0..profiles.len()).find(has_both).or_else(|| (0..profiles.len()).find(tells));
+            let chosen = chosen.expect("a profile that tells them");
+            // Nothing follows the last witness of a part: the part was cut off.
+            !parts[chosen]
                 .front()
-                .is_some_and(|&(f, next)| f == function && of(profiles[told], node).nodes.contains(&next))
+                .is_some_and(|&(f, next)| f == function && of(profiles[chosen], node).nodes.contains(&next))
         };
         let node = set
             .iter()
@@ -227,14 +227,14 @@ proptest! {
         if limit.is_none() {
             let costs = costs(&program.functions, &all);
             let one = self::costs(&program.functions, &distribute(&program.functions, way, 1, None))[0];
-            // The busiest has no less than its share, nor than the heaviest job, and no more than all.
+            // The busiest machine has no less than its share and the heaviest job, and no more than all.
             let busiest = costs.into_iter().max().unwrap();
             prop_assert!(busiest as usize * machines >= one as usize && busiest <= one);
             prop_assert!(busiest >= heaviest(&program.functions, way));
         }
     }
 
-    /// A place that one profile has lost is missed, or nobody needs it: then the parts make nothing that was not.
+    /// A site that one profile has lost is missed, or it was not needed: then the parts make no wrong event.
     #[test]
     fn what_is_lost_is_missed(
         program in programs(),

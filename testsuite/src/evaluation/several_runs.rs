@@ -145,8 +145,8 @@ pub fn look(program: &Path, folder: &Path) -> Result<Parts> {
     let busiest = |strategy, machines, limit| {
         let all = distribute(&functions, strategy, machines, limit);
         let profiles: Vec<_> = all.iter().flatten().collect();
-        let untold = unrealizable(&functions, &profiles);
-        ensure!(untold.is_none(), "{strategy:?}, {machines} machines, limit {limit:?}: {untold:?}");
+        let gap = unrealizable(&functions, &profiles);
+        ensure!(gap.is_none(), "{strategy:?}, {machines} machines, limit {limit:?}: {gap:?}");
         Ok(costs(&functions, &all).into_iter().max().unwrap_or_default())
     };
     for strategy in Strategy::ALL {

@@ -1,4 +1,4 @@
-//! From a test program to what is run.
+//! Builds a test program and its libraries.
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use super::{Case, Shown, compile};
 use crate::directives::{Loading, Program};
 use crate::{Output, artifact, command, llvm, repository, run};
 
-/// The wrapper or clang itself, and the flags that both get.
+/// The compiler, the wrapper or clang itself, and the flags of both.
 fn compiler(program: &Program, instrumented: bool) -> PathBuf {
     match (instrumented, program.is_cxx()) {
         (true, false) => artifact("pcce-clang"),
@@ -17,7 +17,7 @@ fn compiler(program: &Program, instrumented: bool) -> PathBuf {
     }
 }
 
-/// What was built of a program.
+/// The files that were built for a program.
 pub(super) struct Built {
     pub(super) path: PathBuf,
     /// Its shared libraries, in the order of [`Program::libraries`].
@@ -41,17 +41,17 @@ impl Built {
     }
 }
 
-/// What only executables of lto mode have.
+/// An option that only executables of lto mode have.
 pub(crate) const HYBRID: &str = "--pcce-hybrid";
 
-/// Builds the program and its libraries into `folder`. `case`: instrumented so, plain without.
+/// Builds the program and its libraries into `folder`, instrumented as `case` says, or plain without one.
 pub(super) fn build(
     program: &Program,
     level: &str,
     case: Option<&Case>,
     folder: &Path,
 ) -> Result<Built, String> {
-    // The header's folder is named, since the wrapper finds it only where the target folder is the repository's own.
+    // The header's folder is named, since the wrapper finds it only if the target folder is in the repository.
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
     let common = [level, "-Wall", "-Werror", "-pthread", &include].map(str::to_owned);
     let facts = case.map_or(vec!["plain".to_owned(), level.to_owned()], Case::facts);
@@ -73,7 +73,7 @@ pub(super) fn build(
         let case = instrument(library.instrumented);
         let shared = ["-fPIC".into(), "-shared".into()];
         let mut own = case.map_or(vec!["-g".into()], own);
-        // A library cannot have it, and says so.
+        // A library cannot have it: the wrapper refuses it.
         own.retain(|flag| flag != HYBRID);
         let flags = [&common[..], &own, &shared, &program.library_flags(&facts)].concat();
         // A plain library that calls the API finds it in the executable.
@@ -91,11 +91,11 @@ pub(super) fn build(
     };
     match (case, case_of_program) {
         (_, Some(_)) => {}
-        // The runtime that the instrumented library brought is the process's only one.
+        // The process has no other runtime than that of the instrumented library.
         (Some(_), None) => {
             let folder =
                 artifact("libpcce_rt.so").parent().expect("a file in a folder").display().to_string();
-            // A program that does not call it gets it with a library that it loads.
+            // A program that does not call the runtime gets it with a library that it loads.
             link.extend(["-Wl,--as-needed".into(), format!("-L{folder}"), "-lpcce_rt".into()]);
             link.push(format!("-Wl,-rpath,{folder}"));
         }
@@ -128,7 +128,6 @@ pub(super) fn run_plain(program: &Program, level: &str, folder: &Path) -> Output
 }
 
 /// The lines that are the program's own.
-#[must_use]
 pub fn ordinary_lines(output: &Output) -> Vec<String> {
     output.stdout.lines().filter(|line| !line.starts_with('@')).map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! Whether what a program shows is what its directives say.
+//! Compares the output of a program with its directives.
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -46,7 +46,7 @@ pub(super) fn check_case(
         Err(error) => wrong.push_str(&error),
     }
     if wrong.is_empty() {
-        // Hundreds of programs: only those that failed stay to be looked at.
+        // There are hundreds of programs, so only folders of failures stay.
         for file in [&built.path, &report, &numbers, &captured].into_iter().chain(&built.libraries) {
             let _ = fs::remove_file(file);
         }
@@ -66,8 +66,8 @@ pub(crate) fn show_output_difference(output: &Output, status: i32, lines: &[Stri
     );
 }
 
-/// The report of verify mode: something was compared, and nothing differed; some entries were not compared only where
-/// `cut` says so. Returns how much was compared.
+/// Checks the report of verify mode: there were comparisons, and no mismatch. Only if `cut` is true may entries have
+/// been left out. Returns the number of comparisons.
 pub(crate) fn check_report(path: &Path, cut: bool, wrong: &mut String) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut compared = 0;
@@ -95,11 +95,11 @@ const FIRST_INTERNED: u64 = 1 << 63;
 /// The frames of each token or number.
 pub(crate) struct Decoded {
     pub(crate) tokens: Vec<Vec<Frame>>,
-    /// Of numbers below 2^63, and of all if there is a file of numbers.
+    /// Contexts of numbers below 2^63, and of all numbers if there is a file of numbers.
     numbers: Vec<Option<Vec<Frame>>>,
 }
 
-/// Decodes what was shown. `file`: the file of numbers of the process, if it has written one.
+/// Decodes the tokens and numbers in the output. `file` is the file of numbers of the process, if it has written one.
 pub(crate) fn decode(images: &[&Path], shown: &[Shown], file: Option<&Path>) -> Result<Decoded, String> {
     let known = |number: u64| number != 0 && (file.is_some() || number < FIRST_INTERNED);
     let mut input = String::new();
@@ -169,7 +169,7 @@ fn texts(frames: &[Frame]) -> Vec<String> {
     frames.iter().map(|f| f.text.clone()).collect()
 }
 
-/// A chain for a message; long runs are shortened.
+/// A chain for a message, with long runs shortened.
 fn show(frames: &[String]) -> String {
     let mut out: Vec<String> = Vec::new();
     for run in frames.chunk_by(|a, b| a == b) {
@@ -213,7 +213,7 @@ fn compare(program: &Program, case: &Case, shown: &[Shown], decoded: &Decoded, w
             }
         }
     }
-    // Where stack offsets tell contexts apart, numbers are interned.
+    // If stack offsets distinguish contexts, numbers are interned.
     for name in program.fixed(&facts).into_iter().filter(|_| case.mode == "lto" && case.shape != "hybrid") {
         for i in of_name(&name) {
             if shown[i].number >= FIRST_INTERNED {
@@ -228,8 +228,8 @@ fn without_inlined(chain: &str) -> String {
     chain.split(" < ").filter(|word| !word.starts_with("inlined ")).collect::<Vec<_>>().join(" < ")
 }
 
-/// From the function that shows the context outwards, inlined callees left out: a number names the function, not the
-/// place in it. Nor does it tell whether a tail call left what the thread began with.
+/// The frames from the function that shows the context outwards, without inlined callees: a number names the function,
+/// not the place in it. It does not tell whether a tail call has left the thread's first function, either.
 fn outer(frames: &[Frame]) -> Vec<Frame> {
     let start = frames.iter().position(|f| !f.inlined).unwrap_or(0);
     let mut frames = frames[start..].to_vec();
@@ -238,8 +238,8 @@ fn outer(frames: &[Frame]) -> Vec<Frame> {
     frames
 }
 
-/// Numbers and tokens name the same contexts: equal tokens have equal numbers, equal numbers the same
-/// callers (within a process), and a number decodes to what the token decodes to.
+/// Checks that numbers and tokens name the same contexts: equal tokens have equal numbers, equal numbers the same
+/// callers (within a process), and a number decodes to the calls of its token.
 pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut String) {
     let cut = |i: usize| decoded.tokens[i].last().is_some_and(|f| f.text == "<truncated>");
     let mut number_of: HashMap<(u64, &str), usize> = HashMap::new();

@@ -1,16 +1,16 @@
-//! Some dozen generated programs of each generator; `make soak` checks as many as one wants.
+//! Some dozen generated programs of each generator. `make soak` checks more.
 
 use pcce_testsuite::generated::{Builds, Generator, Verdict, check};
 use pcce_testsuite::{runner, target};
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 
-/// Two of three modes in verify mode, or with the variable for all cases each with and without.
+/// Two of three modes in verify mode. With the variable for all cases, each mode with and without it.
 fn builds() -> Builds {
     if runner::all_cases() { Builds::All } else { Builds::Turns }
 }
 
-/// Checks the programs of the seeds from 1 on: `all` of them with the variable for all cases, or the first half. All
-/// but a third must be such that they can be compared: some of csmith's programs do not end.
+/// Checks the programs of the seeds from 1 on: `all` of them with the variable for all cases, or the first half. At
+/// most a third may be without a comparison: some of csmith's programs do not end.
 fn check_first(generator: Generator, all: u64) {
     let last = if runner::all_cases() { all } else { all / 2 };
     let seeds: Vec<u64> = (1..=last).collect();
@@ -51,8 +51,8 @@ fn outside() {
     check_first(Generator::Outside, 12);
 }
 
-/// Programs in which faults were found: chunks that begin in landing pads, bodies in link mode whose module is not
-/// known by their calls, and exceptions of types that are not caught.
+/// Programs that have shown faults: chunks that begin in landing pads, functions in link mode whose module is not known
+/// by their calls, and exceptions of types that are not caught.
 #[test]
 fn cxx_that_differed() {
     check_seeds(Generator::Cxx, vec![52016, 52155, 52870], 3);

@@ -1,6 +1,6 @@
-//! Real programs in link mode and one of the other modes, with verify mode on every function entry: each prints what
-//! its plain build prints, and every context matches. Configure scripts run with the wrappers, too. The programs that
-//! take longest to build are built in the other mode only with the variable for all cases.
+//! Real programs in link mode and one of the other modes, with verify mode on every function entry: the output is that
+//! of the plain build, and every context matches. Configure scripts run with the wrappers, too. The programs that take
+//! longest to build are built in the other mode only with the variable for all cases.
 
 use std::ffi::OsString;
 use std::fs;

@@ -84,8 +84,8 @@ fn it_ends_where_the_process_stood() {
             assert_eq!(found[..], whole[..found.len()], "step {i}");
             // An event is recorded before it happens, so the last one may not have happened yet. A return without an
             // alternative follows from the next event.
-            let told = |event: &&String| event.contains(" return ") || event.contains(" open-return ");
-            let silent = whole[found.len()..].iter().take_while(told).count();
+            let is_return = |event: &&String| event.contains(" return ") || event.contains(" open-return ");
+            let silent = whole[found.len()..].iter().take_while(is_return).count();
             let near = (found.len() - 1..=found.len() + silent + 1).filter(|&at| stacks[at] == active);
             assert!(near.count() > 0, "step {i}: {step} but the trace ends with {:?}", stacks[found.len()]);
             lens.push(found.len());

@@ -215,9 +215,11 @@ impl Outcome {
     fn add(&mut self, case: &Case<'_>, differs: bool) {
         let answer = case.merge();
         let there = case.merged().exists();
-        let told = ["took different ways", "has not", "are not those of one build", "cannot be told"];
+        let messages = ["took different ways", "has not", "are not those of one build", "cannot be told"];
         let right = match differs {
-            true => answer.status != 0 && !there && told.iter().any(|words| answer.stderr.contains(words)),
+            true => {
+                answer.status != 0 && !there && messages.iter().any(|words| answer.stderr.contains(words))
+            }
             false => answer.status == 0 && there && (case.differs || case.is_whole()),
         };
         let (all, good) =

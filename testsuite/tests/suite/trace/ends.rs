@@ -183,9 +183,9 @@ fn what_is_missing_behind_a_gap_is_told() {
         let shown = pcce_trace(&["show"], &program, &trace);
         assert_eq!(shown.status, 2, "{}", shown.describe());
         let (_, behind) = shown.stdout.rsplit_once("Base::named").expect("it is there");
-        let told =
+        let recorded =
             behind.contains("its caller is not known; unknown from here on") || behind.contains("after");
-        assert!(told, "{mode}: {}", shown.stdout);
+        assert!(recorded, "{mode}: {}", shown.stdout);
     }
 }
 
@@ -263,7 +263,7 @@ fn ended_thread(folder: &Path, way: &str, exact: bool, what: &str) {
         run(pcce.args(words).args(["program", "trace"]).current_dir(folder))
     };
     let shown = pcce(&["show", "--format", "json"]);
-    let told: Vec<String> = json_lines(&shown.stdout)
+    let recorded: Vec<String> = json_lines(&shown.stdout)
         .iter()
         .filter(|event| event["kind"] == "call" || event["kind"] == "entered")
         .filter_map(|event| event["function"].as_str())
@@ -271,10 +271,13 @@ fn ended_thread(folder: &Path, way: &str, exact: bool, what: &str) {
         .filter(|name| names.contains(&&**name))
         .collect();
     let mut left = made.iter();
-    assert!(told.iter().all(|told| left.any(|made| made == told)), "{what}: {told:?}, not {made:?}");
-    assert!(told.last().is_some_and(|told| told == "last"), "{what}: {}", shown.describe());
+    assert!(
+        recorded.iter().all(|recorded| left.any(|made| made == recorded)),
+        "{what}: {recorded:?}, not {made:?}"
+    );
+    assert!(recorded.last().is_some_and(|recorded| recorded == "last"), "{what}: {}", shown.describe());
     if exact {
-        assert_eq!((shown.status, told.len()), (0, made.len()), "{what}: {}", shown.describe());
+        assert_eq!((shown.status, recorded.len()), (0, made.len()), "{what}: {}", shown.describe());
     } else {
         assert_eq!(shown.status, 2, "{what}: {}", shown.describe());
         assert!(shown.stdout.contains("\"interrupted\""), "{what}: {}", shown.describe());
@@ -350,12 +353,17 @@ fn what_exit_calls_last_is_in_the_trace() {
                 assert_eq!(shown.status, status, "{what}: {}", shown.describe());
                 let made = |name: &str| output.stdout.lines().filter(|line| *line == name).count();
                 let events = json_lines(&shown.stdout);
-                let told = |name: &str| {
+                let recorded = |name: &str| {
                     let is_call = |event: &&Value| event["kind"] == "call" || event["kind"] == "entered";
                     events.iter().filter(is_call).filter(|event| event["function"] == name).count()
                 };
                 for name in ["one", "two", "three", "quick"] {
-                    assert_eq!(told(&format!("{name}()")), made(name), "{what} {name}: {}", shown.describe());
+                    assert_eq!(
+                        recorded(&format!("{name}()")),
+                        made(name),
+                        "{what} {name}: {}",
+                        shown.describe()
+                    );
                 }
                 let least = if way == "quick" { 3 } else { 15 };
                 assert!(made("two") + made("three") >= least, "{what}: {}", output.describe());

@@ -40,11 +40,11 @@ fn handlers_may_fork() {
                     for name in ["one", "two", "three"] {
                         let made =
                             output.stdout.lines().filter(|line| *line == format!("{process} {name}")).count();
-                        let told = own
+                        let recorded = own
                             .iter()
                             .filter(|event| event["kind"] == "call" && event["function"] == name)
                             .count();
-                        assert_eq!(told, made, "{what} {process} {name}: {}", shown.describe());
+                        assert_eq!(recorded, made, "{what} {process} {name}: {}", shown.describe());
                     }
                     let unknown = own.iter().filter(|event| event["kind"] == "gap").count();
                     assert_eq!(unknown, 0, "{what} {process}: {}", shown.describe());
@@ -102,7 +102,7 @@ fn handlers_may_fork_anywhere() {
         let shown = pcce_trace(&["show", "--format", "json"], &program, &trace);
         let events = json_lines(&shown.stdout);
         let parent = events[0]["process"].as_u64().expect("a number");
-        let mut told: HashMap<u64, Calls> = HashMap::new();
+        let mut recorded: HashMap<u64, Calls> = HashMap::new();
         let mut unknown: HashMap<u64, bool> = HashMap::new();
         for event in events.iter().filter(|event| event["level"] == 0) {
             let process = event["process"].as_u64().expect("a number");
@@ -112,7 +112,7 @@ fn handlers_may_fork_anywhere() {
             let names = ["one", "two", "compare"];
             let called = names.iter().position(|name| event["function"] == **name);
             if let Some(called) = called.filter(|_| kind == "call" || kind == "entered") {
-                told.entry(process).or_default()[called] += 1;
+                recorded.entry(process).or_default()[called] += 1;
             }
         }
         let mut known = 0;
@@ -121,10 +121,10 @@ fn handlers_may_fork_anywhere() {
             if unknown[process] {
                 continue;
             }
-            let told = told.get(process).copied().unwrap_or_default();
+            let recorded = recorded.get(process).copied().unwrap_or_default();
             let most = if *process == parent { 0 } else { 12 };
-            let is_near = made.iter().zip(told).all(|(made, told)| made.abs_diff(told) <= most);
-            assert!(is_near, "{flags:?} {process}: {told:?}, not {made:?}");
+            let is_near = made.iter().zip(recorded).all(|(made, recorded)| made.abs_diff(recorded) <= most);
+            assert!(is_near, "{flags:?} {process}: {recorded:?}, not {made:?}");
             known += 1;
         }
         assert!(known > 12 || ring, "{flags:?}: {known} children are known");
