@@ -79,7 +79,7 @@ fn a_witness_behind_a_call_is_none() {
 }
 
 #[test]
-fn a_cycle_that_nobody_sees_is_refused() {
+fn a_cycle_that_no_profile_sees_is_refused() {
     let endless = function(&[&[1], &[0]]);
     let found = unrealizable(std::slice::from_ref(&endless), &[&profile(&[])]);
     assert_eq!(found, Some(Gap::Cycle(0, 0)));

@@ -1,6 +1,6 @@
 //! A CMake project with a static and a shared library, in all modes: built with the wrappers as its compilers and
 //! nothing else, and by clang with an installed PCCE (`find_package`, `pcce_instrument`). It works, and a context that
-//! crosses its libraries decodes.
+//! crosses its libraries is decoded.
 
 use std::fs;
 use std::path::{Path, PathBuf};

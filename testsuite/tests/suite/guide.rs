@@ -1,11 +1,11 @@
-//! The user's guide says what happens: every command of its ```` ```console ```` blocks is run, with an installation
-//! made for it, and the output must be the one that stands there.
+//! Runs every command in the ```` ```console ```` blocks of the user's guide, with an installation of its own, and
+//! compares the output with that in the guide.
 //!
 //! - a line that ends in "this as `NAME`:" writes the block behind it to a file of the page's folder, with the files
 //!   that it includes;
-//! - what differs from run to run (tokens, addresses, process numbers, build ids) is not compared;
-//! - the page's folder stands there as `/home/me/PAGE`, the installation as `/usr/local`;
-//! - `PCCE_GUIDE=write` writes what happens into the pages, for a person to look at.
+//! - tokens, addresses, process numbers and build ids, which differ between runs, are not compared;
+//! - the page calls its folder `/home/me/PAGE`, and the installation `/usr/local`;
+//! - `PCCE_GUIDE=write` writes the output into the pages, for a review.
 
 #![cfg(not(feature = "llvm22"))]
 

@@ -179,7 +179,7 @@ fn setup(target: &str) -> String {
 }
 
 #[test]
-fn building_needs_no_tools_of_tests_and_who_cannot_install_is_told_the_command() {
+fn building_needs_no_tools_of_tests_and_names_the_command_to_install_them() {
     let said = setup("build");
     let (_, packages) = said.split_once("as root: apt-get install ").expect("names the command");
     let packages: Vec<&str> = packages.split_whitespace().collect();

@@ -1,10 +1,9 @@
-//! Modules before and after the pass: each `ir/*.ll` names its passes and what must come out.
+//! Modules before and after the pass: each `ir/*.ll` names its passes and the expected result.
 //!
 //! - `; PASSES: …` a pipeline for `opt`; several lines are several runs;
-//! - `; CHECK…:` what LLVM's FileCheck must find in the result. A run whose last option is, say,
-//!   `whole-program` uses the lines `; WHOLE-PROGRAM…:` where the file has some, the others `; CHECK…:`
-//!   (`no-silent`: `; NO-SILENT…:`);
-//! - `; FAILS` the run must fail; what is looked at is the error message;
+//! - `; CHECK…:` lines for LLVM's FileCheck. A run whose last option is, say, `whole-program` uses the lines
+//!   `; WHOLE-PROGRAM…:` if the file has some, the others `; CHECK…:` (`no-silent`: `; NO-SILENT…:`);
+//! - `; FAILS` the run must fail, and the lines are for its error message;
 //! - `; LLVM: 19` only this version reads the file.
 
 use std::collections::BTreeSet;

@@ -223,7 +223,7 @@ fn a_lost_frame() {
 }
 
 #[test]
-fn a_jump_that_nobody_restores_after() {
+fn a_jump_without_a_restore() {
     must_fail("jump", source!("verify/jump.c"), "jumped", "returns with another context");
 }
 
@@ -307,7 +307,7 @@ fn a_function_leaves_to_one_of_a_library() {
 /// Type tests merge tables, which lose their names. A virtual function with variable arguments is called through a
 /// thunk that leaves by a tail call.
 #[test]
-fn thunks_in_tables_that_were_put_together_are_told() {
+fn thunks_in_merged_tables_are_named() {
     // The record of its calls keeps the functions from being inlined.
     const PLAIN: &str = source!("verify/tables/plain.c");
     const SOURCE: &str = source!("verify/tables/main.cpp");

@@ -10,7 +10,7 @@ const OTHER: &str = source!("link/local_functions/other.c");
 
 /// Contexts name the file and line of the called function, even if another one has the same name.
 #[test]
-fn local_functions_of_one_name_are_told_apart() {
+fn local_functions_of_one_name_are_distinguished() {
     let folder = work_folder("link_local");
     write_files(
         &folder,

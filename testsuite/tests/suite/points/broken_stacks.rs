@@ -69,7 +69,7 @@ fn dies(program: &Path, way: &str) -> [Vec<String>; 2] {
 }
 
 #[test]
-fn who_left_before_a_silent_function_is_missed() {
+fn a_function_that_left_before_a_silent_one_leaves_a_boundary() {
     let folder = work_folder("crash_stacks/left");
     for mode in MODES {
         let program = build(&folder, mode, &["left.c"]);
@@ -118,7 +118,7 @@ fn a_write_that_runs_away_is_reported() {
 
 /// An instrumented function is not shown as one that is not, even if another function runs in its place.
 #[test]
-fn who_left_to_code_without_a_name_is_said_to_have_left() {
+fn a_function_that_left_to_code_without_a_name_is_shown() {
     let folder = work_folder("crash_stacks/left-plain");
     for mode in MODES {
         let program = build(&folder, mode, &["left_plain.c"]);

@@ -167,7 +167,7 @@ fn what_runs_before_constructors_is_traced() {
 
 /// After a gap the calls of a function whose name is recorded are known again. Those of its caller are not.
 #[test]
-fn what_is_missing_behind_a_gap_is_told() {
+fn a_gap_is_reported() {
     let folder = work_folder("trace_ends/gap");
     let plain = source!("traces/gap/plain.cpp");
     let own = source!("traces/gap/own.cpp");

@@ -34,7 +34,7 @@ fn find(name: &str, (program, trace): &(PathBuf, PathBuf)) -> (usize, String, i3
 }
 
 #[test]
-fn what_the_trace_cannot_have_is_told_apart() {
+fn names_without_events_have_a_reason() {
     let folder = work_folder("traces/names");
     for mode in ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"] {
         let files = traced(mode, "-g", &folder);
@@ -82,7 +82,7 @@ fn what_the_trace_cannot_have_is_told_apart() {
 /// Without debug information it is not known what was inlined. With lines only, names of inlined functions have no
 /// scopes.
 #[test]
-fn what_nobody_knows_is_not_denied() {
+fn names_that_may_be_inlined_are_not_denied() {
     let folder = work_folder("traces/names-unknown");
     let files = traced("--pcce-mode=lto", "-g0", &folder);
     assert_eq!(find("app::name", &files).0, 4);
@@ -185,7 +185,7 @@ fn inlined_copies_of_lines_are_counted() {
 /// A call by name of a function in another file is one call, and not one of code that is not instrumented which calls
 /// the function.
 #[test]
-fn calls_between_files_are_told_once() {
+fn calls_between_files_are_shown_once() {
     let folder = work_folder("traces/files");
     let texts = [
         "int half(int n); void two(int n);\n\

@@ -94,7 +94,7 @@ fn functions_have_several_places_to_come_back_to() {
 /// A call that follows without a choice may have happened before a handler jumped away, or not. No call appears that
 /// was not made.
 #[test]
-fn calls_that_a_fault_has_prevented_are_not_told() {
+fn calls_that_a_fault_has_prevented_are_not_shown() {
     let folder = work_folder("trace_jumps_fault");
     let plain = source!("traces/faults/plain.c");
     let own = source!("traces/faults/own.c");

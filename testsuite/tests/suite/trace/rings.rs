@@ -114,7 +114,7 @@ fn what_a_ring_has_not_kept_is_missing_where_events_are_counted() {
 
 /// A chunk in the place of another one is noticed, too.
 #[test]
-fn no_chunk_stands_twice_in_silence() {
+fn a_doubled_chunk_is_reported() {
     let folder = work_folder("trace_rings/twice");
     let (program, trace) = (build(&folder), folder.join("trace"));
     run(command(&program, &["10"]).env("PCCE_TRACE", &trace).env("PCCE_TRACE_RING", "256K")).expect_success();

@@ -126,7 +126,7 @@ fn all_events_of_all_stacks_are_found() {
 /// Fibers that one thread leaves and another one resumes, and those of code that announces nothing, give no false
 /// alarm.
 #[test]
-fn fibers_of_all_kinds_are_told_or_unknown() {
+fn fibers_of_all_kinds_are_right_or_unknown() {
     for source in ["programs/fibers.c", "programs/fibers_unannounced.c"] {
         for mode in ["--pcce-mode=lto", "--pcce-mode=module"] {
             let folder = work_folder(&format!("trace_stacks/{source}{mode}"));

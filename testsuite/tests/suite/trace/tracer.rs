@@ -315,7 +315,7 @@ fn recording_stops_and_starts_and_follows_stacks() {
 
 /// The cache of entered functions must not confuse functions of two libraries that are loaded at one address.
 #[test]
-fn libraries_that_come_to_the_place_of_others_are_told_apart() {
+fn libraries_at_one_address_are_distinguished() {
     let work = work_folder("tracer/reload");
     let folder = artifact("libpcce_trace.so").parent().expect("a folder").to_owned();
     let program = work.join("reload");
