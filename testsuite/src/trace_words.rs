@@ -15,6 +15,7 @@ use crate::{Output, artifact, command, llvm, repository, run};
 /// Functions of `testsuite/tracer/program.c` that are entered from outside, each of 16 bytes.
 const FUNCTIONS: u64 = 300;
 
+/// A chunk of the file: the fields of its head, and its content.
 #[derive(Clone, Debug)]
 pub struct Chunk {
     pub kind: u32,
