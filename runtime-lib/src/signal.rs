@@ -153,6 +153,13 @@ fn is_function(handler: usize) -> bool {
     handler != libc::SIG_DFL && handler != libc::SIG_IGN && handler != libc::SIG_ERR && handler != address()
 }
 
+/// Returns whether the runtime has installed an action, also if its signal has reset it since.
+fn is_trampolines(action: &libc::sigaction) -> bool {
+    const RESET: c_int = libc::SA_RESETHAND | libc::SA_SIGINFO;
+    let was_reset = action.sa_sigaction == libc::SIG_DFL && action.sa_flags & RESET == RESET;
+    action.sa_sigaction == address() || was_reset
+}
+
 struct Entry {
     function: usize,
     takes_info: bool,
@@ -255,8 +262,10 @@ pub unsafe extern "C" fn __pcce_sigaction(
             if new.is_some_and(|n| n.sa_sigaction == address()) {
                 replace(number, &old);
             }
-        } else if !old_action.is_null() && (*old_action).sa_sigaction == address() {
-            (*old_action).sa_sigaction = old.function;
+        } else if !old_action.is_null() && is_trampolines(&*old_action) {
+            if (*old_action).sa_sigaction == address() {
+                (*old_action).sa_sigaction = old.function;
+            }
             if !old.takes_info {
                 (*old_action).sa_flags &= !libc::SA_SIGINFO;
             }

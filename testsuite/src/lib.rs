@@ -82,7 +82,11 @@ pub fn target() -> PathBuf {
 /// Installs what `make build` made.
 pub fn install(prefix: &Path) {
     let mut install = Command::new(repository().join("scripts/install"));
-    install.env("PREFIX", prefix).env("CARGO_TARGET_DIR", target()).env("LLVM", LLVM).env_remove("DESTDIR");
+    install
+        .env("PREFIX", prefix)
+        .env("CARGO_TARGET_DIR", target())
+        .env("LLVM", llvm_version())
+        .env_remove("DESTDIR");
     run(&mut install).expect_success();
 }
 
@@ -96,8 +100,10 @@ pub fn artifact(name: &str) -> PathBuf {
     path
 }
 
-/// The LLVM whose build is tested.
-pub const LLVM: &str = if cfg!(feature = "llvm22") { "22" } else { "19" };
+/// The major version of the LLVM whose build is tested: the variable `LLVM`, as for make, or 19.
+pub fn llvm_version() -> String {
+    env::var("LLVM").unwrap_or_else(|_| "19".to_owned())
+}
 
 /// The major version of rustc's own LLVM.
 pub fn llvm_of_rustc() -> u32 {
@@ -108,7 +114,7 @@ pub fn llvm_of_rustc() -> u32 {
 
 /// A tool of that LLVM, by its name without version.
 pub fn llvm(name: &str) -> PathBuf {
-    llvm_of(LLVM, name)
+    llvm_of(&llvm_version(), name)
 }
 
 /// A tool of any LLVM, by its name without version.

@@ -8,7 +8,7 @@ use anyhow::Context;
 use pcce_dictionary::{Dictionary, EdgeCode, Encoding, STATIC, SiteKind, SkipReason};
 use serde::Serialize;
 
-use super::{InfoArgs, InfoFormat, LLVM, Status};
+use super::{InfoArgs, InfoFormat, Status};
 
 #[derive(Serialize)]
 struct Info {
@@ -222,9 +222,10 @@ fn toolchain() -> Vec<Tool> {
     let library = |name: &str, purpose| tool(name, purpose, beside(name), BUILD);
     let headers = own_folder.iter().flat_map(|own| ["include", "../include"].map(|at| own.join(at)));
     let header = headers.map(|folder| folder.join("pcce.h")).find(|path| path.is_file());
+    let llvm = pcce_options::llvm();
     let package =
-        |name: &str| format!("Debian, Ubuntu: apt install {name}-{LLVM}; else https://apt.llvm.org");
-    let (clang, lld) = (format!("clang-{LLVM}"), format!("ld.lld-{LLVM}"));
+        |name: &str| format!("Debian, Ubuntu: apt install {name}-{llvm}; else https://apt.llvm.org");
+    let (clang, lld) = (format!("clang-{llvm}"), format!("ld.lld-{llvm}"));
     vec![
         tool(&clang, "compiles", in_path(&[&clang]), &package("clang")),
         tool(&lld, "links whole programs (LTO)", in_path(&[&lld, "ld.lld"]), &package("lld")),

@@ -22,6 +22,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use pcce::printable::printable;
 use pcce::render::Format;
@@ -33,30 +34,17 @@ use views::{CPU_HELP, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAct
 
 /// Reads the contexts of programs that were compiled with the PCCE pass.
 #[derive(Parser)]
-#[command(name = "pcce", version = VERSION, max_term_width = 100, after_help = EXIT_STATUS)]
+#[command(name = "pcce", version = version(), max_term_width = 100, after_help = EXIT_STATUS)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
-#[cfg(feature = "llvm22")]
-macro_rules! llvm {
-    () => {
-        "22"
-    };
+/// Returns the release, and the LLVM that the pass beside this command is built for.
+fn version() -> &'static str {
+    static VERSION: OnceLock<String> = OnceLock::new();
+    VERSION.get_or_init(|| format!("{} (pass for LLVM {})", env!("CARGO_PKG_VERSION"), pcce_options::llvm()))
 }
-#[cfg(not(feature = "llvm22"))]
-macro_rules! llvm {
-    () => {
-        "19"
-    };
-}
-
-/// The LLVM that the pass beside this command is built for.
-pub const LLVM: &str = llvm!();
-
-/// The release, and that LLVM.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (pass for LLVM ", llvm!(), ")");
 
 const EXIT_STATUS: &str = "Exit status: 0 if everything was done, 2 otherwise.";
 

@@ -426,7 +426,7 @@ fn info_finds_the_tools() {
     folder.write("lib/pcce/libpcce_rt.a", b"");
     folder.write("tools/ld.lld", b"");
     let output = run();
-    let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };
+    let llvm = pcce_options::llvm();
     assert_eq!(found(&output), [&format!("ld.lld-{llvm}"), "libpcce_pass.so", "libpcce_rt.a"]);
     assert_eq!(output.status.code(), Some(2));
     for file in [
@@ -449,7 +449,7 @@ fn info_finds_the_tools() {
 fn usage() {
     let folder = Folder::new("usage");
     let version = folder.ok(&["--version"]);
-    let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };
+    let llvm = pcce_options::llvm();
     assert!(version.starts_with("pcce 0.") && version.contains(&format!("LLVM {llvm}")), "{version}");
     for args in [&["--help"][..], &["decode", "--help"], &["dict", "-h"], &["info", "--help"]] {
         assert!(folder.ok(args).contains("Usage: pcce"));

@@ -11,6 +11,7 @@
 
 mod documents;
 mod ignored;
+mod installed;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 pub use documents::{ENVIRONMENT, cmake_keywords, wrapper_description, wrapper_help};
+pub use installed::llvm;
 
 /// The environment variable that holds the list of the pass's options.
 pub const VARIABLE: &str = "PCCE_OPTIONS";

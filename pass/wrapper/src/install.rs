@@ -7,9 +7,6 @@ use std::{env, fs};
 
 use crate::Error;
 
-/// The LLVM of this build's plugin, by its major version. Another LLVM refuses to load it.
-pub const LLVM: u32 = if cfg!(feature = "llvm22") { 22 } else { 19 };
-
 /// The folder of an LLVM's programs in the distribution.
 pub fn llvm_bin(llvm: u32) -> PathBuf {
     format!("/usr/lib/llvm-{llvm}/bin").into()
@@ -58,8 +55,11 @@ impl Files {
             None => Some(prefix.join("include")).filter(with_header).map(Header::Shared),
         };
         if beside {
-            let plugin =
-                here.join(if llvm == LLVM { PLUGIN.to_owned() } else { format!("llvm-{llvm}/{PLUGIN}") });
+            let plugin = here.join(if llvm == pcce_options::llvm() {
+                PLUGIN.to_owned()
+            } else {
+                format!("llvm-{llvm}/{PLUGIN}")
+            });
             let linker = here.join("pcce-ld");
             return Files {
                 libraries: here.to_owned(),
@@ -154,7 +154,9 @@ mod tests {
     use super::*;
 
     fn beside(executable: &str, present: &[&str]) -> Files {
-        Files::beside(Path::new(executable), LLVM, |path| present.iter().any(|p| Path::new(p) == path))
+        Files::beside(Path::new(executable), pcce_options::llvm(), |path| {
+            present.iter().any(|p| Path::new(p) == path)
+        })
     }
 
     #[test]
@@ -173,7 +175,10 @@ mod tests {
     #[test]
     fn an_installation_is_used_where_it_is() {
         let files = beside("/opt/bin/pcce-clang++", &["/opt/lib/pcce", "/opt/include/pcce.h"]);
-        assert_eq!(files.plugin, Path::new(&format!("/opt/lib/pcce/llvm-{LLVM}/libpcce_pass.so")));
+        assert_eq!(
+            files.plugin,
+            Path::new(&format!("/opt/lib/pcce/llvm-{}/libpcce_pass.so", pcce_options::llvm()))
+        );
         assert_eq!(files.header, Some(Header::Shared("/opt/include".into())));
         assert_eq!(files.runpath, Some("/opt/lib".into()));
         // Every program searches the system's own installation.

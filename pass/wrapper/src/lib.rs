@@ -77,7 +77,7 @@ pub enum Error {
     /// `--pcce-launch` without a compiler behind it.
     #[error(
         "`--pcce-launch` needs a command behind it that runs clang, as `--pcce-launch ccache clang-{version} -c a.c`",
-        version = install::LLVM
+        version = pcce_options::llvm()
     )]
     NothingToLaunch,
     /// A heap profile of a program without shared libraries.
@@ -199,7 +199,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     let files = |llvm| install::Files::beside(&executable, llvm, |path| path.exists());
     let may_choose = launched.is_none() && arguments.own.llvm.is_none();
     let has_plugin = |llvm| may_choose && files(llvm).plugin.exists();
-    let llvm = llvm_for(&inputs.bitcode, arguments.own.llvm.unwrap_or(install::LLVM), has_plugin)?;
+    let llvm = llvm_for(&inputs.bitcode, arguments.own.llvm.unwrap_or(pcce_options::llvm()), has_plugin)?;
     let command = match launched {
         Some(command) => command,
         None => {

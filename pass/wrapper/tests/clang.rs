@@ -18,7 +18,7 @@ impl Wrapper {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let bin = folder.path().join("prefix/bin");
         let libraries = folder.path().join("prefix/lib/pcce");
-        let llvm = libraries.join(format!("llvm-{}", pcce_wrapper::install::LLVM));
+        let llvm = libraries.join(format!("llvm-{}", pcce_options::llvm()));
         let include = folder.path().join("prefix/include");
         for directory in [&bin, &llvm, &include] {
             fs::create_dir_all(directory).unwrap();
@@ -178,10 +178,10 @@ fn object_files_show_their_symbols_to_tools_without_bitcode() {
 #[test]
 fn questions_are_answered_as_clang_does() {
     let wrapper = Wrapper::new();
-    let version = format!("{}.", pcce_wrapper::install::LLVM);
+    let version = format!("{}.", pcce_options::llvm());
     let told = wrapper.succeed(&["--version"]).0;
     assert!(told.lines().next().unwrap().contains(&format!("clang version {version}")), "{told}");
-    let llvm = pcce_wrapper::install::LLVM;
+    let llvm = pcce_options::llvm();
     assert!(
         told.ends_with(&format!(", with the pass for LLVM {llvm}\n")) && told.contains("\nPCCE 0."),
         "{told}"
@@ -288,7 +288,7 @@ fn bitcode_in_a_link_in_module_mode_is_an_error() {
     let words = ["fat.o", "bare.o", "libfat.a", "libthin.a", "a.c"].map(|name| wrapper.path(name).into());
     let words = pcce_wrapper::args::parse(words, |_| None).unwrap().words;
     let found = pcce_wrapper::inputs::of(&words).bitcode;
-    let llvm: u32 = pcce_wrapper::install::LLVM;
+    let llvm: u32 = pcce_options::llvm();
     assert_eq!(found.len(), 4, "{found:?}");
     assert!(found.iter().all(|file| file.llvm == Some(llvm)), "{found:?}");
 }
@@ -305,7 +305,7 @@ fn newer_bitcode_is_linked_by_its_own_llvm() {
     assert!(rustc.status().unwrap().success());
     let words = pcce_wrapper::args::parse([wrapper.path("rust.o").into()], |_| None).unwrap().words;
     let newer = pcce_wrapper::inputs::of(&words).bitcode[0].llvm.unwrap();
-    let own = pcce_wrapper::install::LLVM;
+    let own = pcce_options::llvm();
     if newer <= own {
         eprintln!("not tested: rustc's LLVM {newer} is not newer than {own}");
         return;

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use super::store::fingerprint;
-use crate::{LLVM, checked, declaration, files, llvm_of_rustc, repository};
+use crate::{checked, declaration, files, llvm_of_rustc, llvm_version, repository};
 
 pub fn declarations() -> PathBuf {
     repository().join("testsuite/evaluation")
@@ -175,7 +175,7 @@ impl Program {
 
     /// Returns whether the tools of this build can read its bitcode, which they cannot if rustc's LLVM is newer.
     pub fn has_tools(&self) -> bool {
-        !self.rust || LLVM.parse::<u32>().is_ok_and(|lld| lld >= llvm_of_rustc())
+        !self.rust || llvm_version().parse::<u32>().is_ok_and(|lld| lld >= llvm_of_rustc())
     }
 
     /// Returns whether it can be built in the variant.

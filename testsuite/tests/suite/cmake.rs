@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use pcce_testsuite::{LLVM, artifact, checked, command, install, llvm, repository, run, target};
+use pcce_testsuite::{artifact, checked, command, install, llvm, llvm_version, repository, run, target};
 
 /// Runs the project's program, instrumented with `--pcce-verify`, and decodes what it prints.
 fn check_app(app: &Path, library: &Path) {
@@ -186,7 +186,7 @@ fn errors_name_the_cause_and_the_cure() {
     let (c, cxx) = (Path::new("/usr/bin/gcc"), Path::new("/usr/bin/g++"));
     let wrappers = [artifact("pcce-clang"), artifact("pcce-clang++")];
     let [clang, clangxx] = clang();
-    let cure = format!("-DCMAKE_CXX_COMPILER=clang++-{LLVM}");
+    let cure = format!("-DCMAKE_CXX_COMPILER=clang++-{}", llvm_version());
     for (name, compilers, options, expected) in [
         ("gcc", [c, cxx], "-DOPTIONS=", vec!["GNU", cure.as_str()]),
         ("wrapper", [&wrappers[0], &wrappers[1]], "-DOPTIONS=", vec!["instruments every target by itself"]),

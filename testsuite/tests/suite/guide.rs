@@ -7,8 +7,6 @@
 //! - the page calls its folder `/home/me/PAGE`, and the installation `/usr/local`;
 //! - `PCCE_GUIDE=write` writes the output into the pages, for a review.
 
-#![cfg(not(feature = "llvm22"))]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

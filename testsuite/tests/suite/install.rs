@@ -5,13 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcce_testsuite::{LLVM, artifact, command, llvm, repository, run, source, target, work_folder};
+use pcce_testsuite::{artifact, command, llvm, llvm_version, repository, run, source, target, work_folder};
 
 const FILTERED: &str = "1 main;work\n";
 
 fn script(name: &str) -> Command {
     let mut script = Command::new(repository().join("scripts").join(name));
-    script.env("CARGO_TARGET_DIR", target()).env("LLVM", LLVM).env_remove("DESTDIR").env_remove("PREFIX");
+    script
+        .env("CARGO_TARGET_DIR", target())
+        .env("LLVM", llvm_version())
+        .env_remove("DESTDIR")
+        .env_remove("PREFIX");
     script
 }
 
@@ -143,7 +147,9 @@ fn the_debian_packages_have_working_tools() {
         run(command("dpkg-deb", &["--extract", package]).arg(&root)).expect_success();
     }
     let [runtime, development, tools] = &depends[..] else { panic!("{packages}") };
-    for needed in ["pcce (= ", "libpcce0.1 (= ", &format!("clang-{LLVM}, lld-{LLVM}, "), "libstdc++6"] {
+    for needed in
+        ["pcce (= ", "libpcce0.1 (= ", &format!("clang-{0}, lld-{0}, ", llvm_version()), "libstdc++6"]
+    {
         assert!(development.contains(needed), "{development}");
     }
     // Running programs and decoding need no compiler.

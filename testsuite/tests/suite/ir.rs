@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{LLVM, artifact, command, llvm, run, run_with_input};
+use pcce_testsuite::{artifact, command, llvm, llvm_version, run, run_with_input};
 
 fn files() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("ir");
@@ -51,7 +51,7 @@ fn every_module_becomes_what_its_comments_say() {
     for path in files {
         let text = fs::read_to_string(&path).expect("can be read");
         let version = text.lines().find_map(|line| line.strip_prefix("; LLVM:")).map(str::trim);
-        if version.is_some_and(|version| version != LLVM) {
+        if version.is_some_and(|version| version != llvm_version()) {
             continue;
         }
         let runs: Vec<&str> =

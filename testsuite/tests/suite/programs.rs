@@ -47,6 +47,7 @@ programs! {
     generated_code.c,
     goto_assembly.c,
     handled.c,
+    handlers_reset.c,
     handlers.cpp,
     hooks.c,
     hooks_inlined.c,

@@ -1,14 +1,13 @@
 //! A Rust program, `programs/contexts.rs`, with `pcce-clang` as the linker: its modules encoded each by itself, and as
 //! a whole together with the standard library; at each level of optimisation, with both strategies for panics, names in
 //! both manglings.
-#![cfg(feature = "llvm22")]
 
 use std::fs;
 use std::path::Path;
 
 use pcce_testsuite::chain::decode;
 use pcce_testsuite::directives::matches;
-use pcce_testsuite::{LLVM, artifact, command, llvm_of_rustc, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, llvm_of_rustc, llvm_version, repository, run, work_folder};
 
 /// The names in the order of the output, each with the crate's functions in its context.
 const CHAINS: [(&str, &str); 13] = [
@@ -74,8 +73,11 @@ fn build_and_run(folder: &Path, name: &str, flags: &[&str]) -> (Vec<String>, Vec
 #[test]
 fn contexts_of_a_rust_program() {
     let rustc = llvm_of_rustc();
-    if LLVM.parse::<u32>().is_ok_and(|lld| lld < rustc) {
-        eprintln!("not tested: rustc writes bitcode of LLVM {rustc}, which lld {LLVM} cannot read");
+    if llvm_version().parse::<u32>().is_ok_and(|lld| lld < rustc) {
+        eprintln!(
+            "not tested: rustc writes bitcode of LLVM {rustc}, which lld {} cannot read",
+            llvm_version()
+        );
         return;
     }
     let folder = work_folder("rust");

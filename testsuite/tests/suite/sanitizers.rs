@@ -1,8 +1,6 @@
 //! Programs with sanitizers, profiles and other instrumentation of clang: the contexts are those of the program without
 //! it, in both modes, and verify mode compares every entry. The guide's page on sanitizers says what works.
 
-#![cfg(not(feature = "llvm22"))]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

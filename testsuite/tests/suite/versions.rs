@@ -1,13 +1,12 @@
 //! The build for the second version of LLVM identifies itself, and neither build's plugin runs in the other LLVM: the
 //! error names both versions.
-#![cfg(feature = "llvm22")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pcce_testsuite::{
-    LLVM, artifact, command, llvm_of, repository, run, run_with_input, target, work_folder,
+    artifact, command, llvm_of, llvm_version, repository, run, run_with_input, target, work_folder,
 };
 
 /// The plugin for LLVM 19: its target folder holds that for 22.
@@ -74,7 +73,11 @@ fn modules_of_both_llvms_are_in_one_program() {
     let folder = work_folder("versions/both");
     let prefix = folder.join("installed");
     let mut install = Command::new(repository().join("scripts/install"));
-    install.env("CARGO_TARGET_DIR", target()).env("LLVM", LLVM).env("PREFIX", &prefix).env_remove("DESTDIR");
+    install
+        .env("CARGO_TARGET_DIR", target())
+        .env("LLVM", llvm_version())
+        .env("PREFIX", &prefix)
+        .env_remove("DESTDIR");
     run(&mut install).expect_success();
     let other = prefix.join("lib/pcce/llvm-19/libpcce_pass.so");
     fs::create_dir_all(other.parent().expect("has a folder")).expect("the folder is ours");

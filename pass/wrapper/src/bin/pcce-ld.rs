@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         Ok(generator) if env::args_os().nth(1).is_some_and(|word| word == again::FLAG) => {
             again::main(generator, env::args_os().skip(2))
         }
-        Ok(generator) => pcce_linker::main(&generator, &[install::llvm_bin(install::LLVM)]),
+        Ok(generator) => pcce_linker::main(&generator, &[install::llvm_bin(pcce_options::llvm())]),
         Err(error) => {
             eprintln!("pcce-ld: error: cannot tell where this executable is: {error}");
             ExitCode::FAILURE

@@ -101,7 +101,6 @@ pub fn keep(made: &[(PathBuf, Split)]) -> Result<(), super::Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::install;
 
     #[test]
     fn each_module_has_a_file_that_is_named_as_its_object() {
@@ -111,7 +110,7 @@ mod tests {
         let mut files = Files::of(&base.join("lib/../program")).unwrap();
         let recorded = |folder: &Path, output: &str| Recorded {
             compiler: "clang".into(),
-            llvm: install::LLVM,
+            llvm: pcce_options::llvm(),
             words: vec![],
             options: String::new(),
             folder: folder.display().to_string(),

@@ -1,8 +1,6 @@
 //! The record that a link keeps to be made again: without sources, objects and archives, in another folder, and for a
 //! stripped program.
 
-#![cfg(not(feature = "llvm22"))]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

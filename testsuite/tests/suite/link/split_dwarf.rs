@@ -1,8 +1,6 @@
 //! Split debug information (`-gsplit-dwarf`), which links write: readers find all of it, and it fits the code of each
 //! program.
 
-#![cfg(not(feature = "llvm22"))]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

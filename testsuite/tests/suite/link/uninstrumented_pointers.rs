@@ -1,8 +1,6 @@
 //! Pointers to instrumented functions in code without the pass, wherever they are, and programs with more contexts of a
 //! function than fit 31 bits.
 
-#![cfg(not(feature = "llvm22"))]
-
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! `pcce bt` in gdb and lldb: the context of the selected thread of a live process and of a core file.
 
-#![cfg(not(feature = "llvm22"))]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

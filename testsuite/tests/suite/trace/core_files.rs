@@ -1,7 +1,5 @@
 //! The end of a trace in a core file: at every instruction, where gdb's backtrace is.
 
-#![cfg(not(feature = "llvm22"))]
-
 use std::fs;
 use std::path::Path;
 

@@ -1,7 +1,5 @@
 //! Traces of programs with shared libraries: each image in each mode, and an executable with objects of two modes.
 
-#![cfg(not(feature = "llvm22"))]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 

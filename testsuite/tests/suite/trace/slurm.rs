@@ -1,8 +1,6 @@
 //! `pcce trace collect` on a real Slurm, with three nodes on this host (`testsuite/slurm/cluster`), and with GNU
 //! parallel.
 
-#![cfg(not(feature = "llvm22"))]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
