@@ -25,7 +25,7 @@ use crate::machine::here;
 use crate::own::Own;
 use crate::signal;
 use crate::state::current;
-use crate::unwind::{self, End, Interruption, MAX_ACTIVATIONS, Process as _, Unwind as _};
+use crate::unwind::{self, End, Interruption, MAX_ACTIVATIONS, Unwind as _};
 use crate::{Native, Registers};
 
 /// The token of the current context at `site`, which is null where that is not known. See `pcce_token` in the header.
@@ -281,8 +281,7 @@ fn interrupted_at(state: State, pc: usize, sp: usize) -> Option<(Registers, Stat
     let mut at = state.top;
     while let Some(frame) = frames.read(at) {
         if signal::is_site(frame.site()) {
-            let context = at.frame().wrapping_add(1).cast::<*const libc::ucontext_t>();
-            let context = frames.process.word(context as usize)? as usize;
+            let context = frames.context(at)?;
             let registers = Native::interrupted(&mut frames.process, context)?;
             if (registers.pc(), registers.sp()) == (pc, sp) {
                 let (id, top) = (frame.id, frame.prev);

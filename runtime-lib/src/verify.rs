@@ -503,7 +503,7 @@ fn write_context(number: u64, caller: u64, site: u64, encoding: (u64, u64), func
 
 // The shadow stack behind a `longjmp` to code that is not instrumented.
 
-/// Frames that are followed at most.
+/// The most frames that are followed.
 const MOST_FRAMES: u32 = 1 << 20;
 
 /// The innermost record of an activation that goes on with the stack pointer `sp`, and the chain `top`.

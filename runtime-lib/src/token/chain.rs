@@ -95,11 +95,15 @@ impl Frames {
         if link.is_relative() { self.process.word(id) } else { Some(0) }
     }
 
+    /// The address of the `ucontext_t` in a signal's frame.
+    pub(super) fn context(&mut self, link: Link) -> Option<usize> {
+        let context = link.frame().addr().wrapping_add(core::mem::offset_of!(SignalFrame, context));
+        self.process.word(context).map(|context| context as usize)
+    }
+
     /// The point that was interrupted where a signal's frame was pushed.
     pub(super) fn point(&mut self, link: Link, prev: Link) -> Option<Interruption> {
-        let context = link.frame().wrapping_add(1).cast::<*const libc::ucontext_t>();
-        debug_assert_eq!(core::mem::offset_of!(SignalFrame, context), size_of::<Frame>());
-        let context = self.process.word(context as usize)? as usize;
+        let context = self.context(link)?;
         interrupted(context, prev, &mut self.process)
     }
 }

@@ -19,7 +19,7 @@ use core::ffi::{CStr, c_int};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::busy;
+use super::{MOST_FRAMES, busy};
 use crate::Native;
 use crate::abi::{Frame, FunctionRecord, Link, Shadow};
 use crate::fiber::{ANYWHERE, followed_from, is_unknown};
@@ -41,8 +41,6 @@ const EVERY_VARIABLE: &CStr = c"PCCE_VERIFY_EVERY";
 const MOST: usize = 4096;
 /// Longer names of functions are not written.
 const MOST_NAME: usize = 4096;
-/// Frames that are followed at most.
-const MOST_FRAMES: usize = 1 << 20;
 /// Room for a record with its name, each byte of which may take three.
 const ENTRY: usize = 3 * MOST_NAME + 64;
 
