@@ -1,6 +1,6 @@
 //! The encoding of a call graph: the action of each call site, and the ids of each function.
 
-use crate::code::{EdgeCode, Options, PushReason};
+use crate::edge_code::{EdgeCode, Options, PushReason};
 use crate::graph::{CallGraph, EdgeId, FunctionId, Rule};
 use crate::number::Numbering;
 use crate::reduce::{Reduced, reduce};

@@ -42,11 +42,10 @@
 #![forbid(unsafe_code)]
 
 mod back;
-mod code;
 pub mod decode;
+mod edge_code;
 mod encoding;
-mod flow;
-mod frames;
+mod frame_places;
 mod graph;
 mod groups;
 pub mod hybrid;
@@ -58,9 +57,8 @@ mod reduce;
 mod table;
 mod weight;
 
-pub use code::{EdgeCode, Options, PushReason};
+pub use edge_code::{EdgeCode, Options, PushReason};
 pub use encoding::{Encoding, Summary, encode};
-pub use flow::{FlowBlock, Way};
-pub use frames::{FramePlace, frame_places};
+pub use frame_places::{FlowBlock, FramePlace, Way, frame_places};
 pub use graph::{CallGraph, EdgeId, FunctionId, Rule};
 pub use order::edges_on_cycles;

@@ -14,7 +14,7 @@
 
 use std::cmp::Reverse;
 
-use crate::code::{EdgeCode, Options, PushReason};
+use crate::edge_code::{EdgeCode, Options, PushReason};
 use crate::graph::{CallGraph, Rule};
 use crate::groups::Groups;
 use crate::order;

@@ -11,7 +11,7 @@
 //! petgraph's spanning trees and its `UnionFind` know nothing of differences along the edges, nor of how large they may
 //! become. Hence the forest here.
 
-use crate::code::EdgeCode;
+use crate::edge_code::EdgeCode;
 use crate::graph::CallGraph;
 
 /// Functions whose offsets are known relative to each other.

@@ -7,7 +7,7 @@
 //! `examples/large.rs` that lowered the share of calls that push for lack of ids from 13 to 35 % of all calls to 0.1 to
 //! 2.4 % (64 bits).
 
-use crate::code::{EdgeCode, Options};
+use crate::edge_code::{EdgeCode, Options};
 use crate::graph::CallGraph;
 use crate::number::{CUT, Input, Numbering, SMALL, Threshold};
 use crate::offset;

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use crate::graph::{CallGraph, MAX_WEIGHT};
 use crate::order::Components;
 
-/// No function has less, so that below a call that is never expected, hot and cold can still be told apart.
+/// No function has less, so that below a call that is never expected, hot and cold still differ.
 const MIN_WEIGHT: f64 = 1e-100;
 
 /// The estimate to the power of 7/16. Square roots are the same on every machine.

@@ -138,7 +138,8 @@ impl<'a> Added<'a> {
         &mut self,
         scratch: &Scratch,
         merged: &mut Merged,
-        (program, encoding): (&Program, &Encoding),
+        program: &Program,
+        encoding: &Encoding,
     ) {
         let mut guesses: HashMap<TypeId, Vec<Guess>> = HashMap::new();
         for (id, function) in program.iter() {
@@ -160,7 +161,7 @@ impl<'a> Added<'a> {
                 }
                 let few = guesses.get(&call.ty).filter(|guesses| guesses.len() <= MOST);
                 for guess in few.into_iter().flatten() {
-                    self.compare_with(merged, (id, c), guess);
+                    self.compare_with(merged, id, c, guess);
                 }
             }
         }
@@ -183,17 +184,18 @@ impl<'a> Added<'a> {
         &mut self,
         scratch: &Scratch,
         merged: &mut Merged,
-        call: (FunctionId, usize),
+        caller: FunctionId,
+        call: usize,
         callee: FunctionId,
     ) -> bool {
         let name = merged.functions[callee.index()].name.clone();
         let guess = self.guess(scratch, callee, &name);
-        let before = merged.functions[call.0.index()].calls.len();
-        self.compare_with(merged, call, &guess);
-        merged.functions[call.0.index()].calls.len() > before
+        let before = merged.functions[caller.index()].calls.len();
+        self.compare_with(merged, caller, call, &guess);
+        merged.functions[caller.index()].calls.len() > before
     }
 
-    fn compare_with(&mut self, merged: &mut Merged, (caller, c): (FunctionId, usize), guess: &Guess) {
+    fn compare_with(&mut self, merged: &mut Merged, caller: FunctionId, c: usize, guess: &Guess) {
         let (module, function) = self.places[caller.index()];
         let own = guess.place.filter(|place| place.0 == module);
         let kind = match guess.place {
@@ -272,14 +274,14 @@ impl<'a> Added<'a> {
                 let id = FunctionId::new((first + f) as u32);
                 let compared = self.compared.get(&id).cloned().unwrap_or_default();
                 let kept = self.kept_tails.get(&id).map_or(&[][..], Vec::as_slice);
-                let calls = (function.calls.len() - kept.len(), compared);
-                let sites = (self.sites_of(id), entry_site);
+                let own_calls = function.calls.len() - kept.len();
+                let sites = self.sites_of(id);
                 let labelled = self.labelled.contains(&(m, f));
                 let kept_tails = kept.iter().filter_map(|&call| function.calls[call].sibling).collect();
                 SliceFunction {
                     labelled,
                     kept_tails,
-                    ..decided.function(id, scratch.has((m, f)), sites, calls)
+                    ..decided.function(id, scratch.has((m, f)), sites, entry_site, own_calls, compared)
                 }
             });
         let own = self.places.len() - self.thunks.len();
@@ -288,8 +290,11 @@ impl<'a> Added<'a> {
             caller: (thunk.caller.index() - first) as u32,
             call: thunk.call as u32,
             name: thunk.name.clone(),
-            does: decided
-                .call((FunctionId::new(id as u32), 0), self.sites[id][0].expect("what pushes has a site")),
+            does: decided.call(
+                FunctionId::new(id as u32),
+                0,
+                self.sites[id][0].expect("what pushes has a site"),
+            ),
             needs_offset: decided.needs_offset(FunctionId::new(id as u32)),
         });
         Order {
@@ -309,7 +314,7 @@ impl<'a> Added<'a> {
     }
 
     /// Stores facts of the whole program in the symbols. `targeted`: only contexts of targets are known.
-    pub fn tell(&mut self, program: &Program, decided: &Decided<'_>, targeted: bool) {
+    pub fn update_symbols(&mut self, program: &Program, decided: &Decided<'_>, targeted: bool) {
         let mut jumps = Jumps::default();
         for (id, function) in program.iter() {
             let untouched = (0..function.calls.len()).filter(|&c| decided.action(id, c) == Action::None);

@@ -51,8 +51,11 @@ impl Counts {
     pub fn compare(
         &self,
         added: &mut Added<'_>,
-        (scratch, merged): (&Scratch, &mut Merged),
-        (program, encoding, options): (&Program, &Encoding, &Options),
+        scratch: &Scratch,
+        merged: &mut Merged,
+        program: &Program,
+        encoding: &Encoding,
+        options: &Options,
     ) -> Option<Matched> {
         let profile = self.profile.as_ref()?;
         let mut counts = program.counts.clone();
@@ -63,7 +66,8 @@ impl Counts {
             if added.compare_with_function(
                 scratch,
                 merged,
-                (candidate.function, candidate.call),
+                candidate.function,
+                candidate.call,
                 candidate.callee,
             ) {
                 counts.compare(&candidate, direct);
@@ -78,7 +82,8 @@ pub fn generate(
     orders: &mut [Order],
     modules: &[Module],
     program: &Program,
-    (added, scratch): (&Added<'_>, &Scratch),
+    added: &Added<'_>,
+    scratch: &Scratch,
 ) -> String {
     let mut counts: Vec<SliceCounts> = modules.iter().map(|_| SliceCounts::default()).collect();
     let (mut rows, mut texts, mut reached) = (String::new(), Vec::new(), 0);

@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// An object was linked twice.
     #[error("{function} of {module} is in the program twice; link the object once")]
-    Twice {
+    LinkedTwice {
         function: String,
         /// The module's identifier.
         module: String,

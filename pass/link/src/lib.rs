@@ -17,7 +17,7 @@
 mod added;
 mod counts;
 mod error;
-mod hybrid;
+mod frame_offsets;
 mod merge;
 mod scratch;
 mod second;
@@ -40,7 +40,7 @@ use serde::Serialize;
 use added::Added;
 use counts::Counts;
 pub use error::Error;
-pub use hybrid::measured;
+pub use frame_offsets::measured;
 pub use pcce_model::hybrid::{Frames, MOST_ROUNDS};
 use pcce_model::hybrid::{Used, apply};
 pub use scratch::Scratch;
@@ -295,9 +295,9 @@ pub fn encode(
     if !merged.wanted.counts_calls {
         // The codes of a trace are for the calls that the module has.
         if open && !merged.wanted.traces {
-            let encoded = (&program, &encoding, &numbering);
-            let found = counts.compare(&mut added, (scratch, &mut merged), encoded).unwrap_or_else(|| {
-                added.compare(scratch, &mut merged, (&program, &encoding));
+            let found = counts.compare(&mut added, scratch, &mut merged, &program, &encoding, &numbering);
+            let found = found.unwrap_or_else(|| {
+                added.compare(scratch, &mut merged, &program, &encoding);
                 Matched::default()
             });
             if added.compares() {
@@ -308,7 +308,7 @@ pub fn encode(
     }
     added.number_all();
     let measured = open && merged.options.hybrid;
-    let names = hybrid::InModules { modules, added: &added, program: &program };
+    let names = frame_offsets::InModules { modules, added: &added, program: &program };
     let used = if measured { apply(&program, &mut encoding, frames, &names) } else { None };
     let relied_on = used.as_ref().map(|used| used.relied_on(&names)).unwrap_or_default();
     let ranges = number_ranges(&program, &encoding, used.as_ref());
@@ -316,7 +316,7 @@ pub fn encode(
     let mut orders: Vec<Order> =
         (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
     orders.iter_mut().for_each(|order| order.slice.measured = measured);
-    added.tell(&program, &decided, open && targets.is_some());
+    added.update_symbols(&program, &decided, open && targets.is_some());
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
     let rows = whole.rows(&ranges, used.as_ref());
     // All libraries of a program often share one command line.
@@ -325,7 +325,7 @@ pub fn encode(
     let warnings = warnings.chain(report).chain(no_frames).collect();
     let (mut tables, dictionary) = tables::assembly(&whole, rows, verify)?;
     if merged.wanted.counts_calls {
-        tables += &counts::generate(&mut orders, modules, &program, (&added, scratch));
+        tables += &counts::generate(&mut orders, modules, &program, &added, scratch);
     }
     Ok(Encoded { orders, tables, dictionary, warnings, measured, used: relied_on })
 }
@@ -430,7 +430,7 @@ impl Whole<'_> {
             open_num_cc: open_node.map(|node| encoding.num_cc(node)),
             functions: functions.collect(),
             edges,
-            hybrid: used.map(|used| hybrid::rows(self, used, stack_offsets)),
+            hybrid: used.map(|used| frame_offsets::rows(self, used, stack_offsets)),
         }
     }
 }

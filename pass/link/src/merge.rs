@@ -131,7 +131,7 @@ pub fn merge(
     for (name, (m, f)) in scratch.called_so(|name| no_callback.names_of_c(name)) {
         let function = &functions[number((m, f)).index()];
         let mut names = function.aliases.iter().chain([&function.name]);
-        if function.unannounced != Unannounced::Anyhow && !names.any(|known| known == name) {
+        if function.unannounced != Unannounced::AnyId && !names.any(|known| known == name) {
             let (module, function) = (modules[m].name().to_owned(), function.name.clone());
             return Err(Error::Listed { module, function, name: name.to_owned() });
         }

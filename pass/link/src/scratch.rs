@@ -118,7 +118,7 @@ impl Scratch {
                 calls.push(target.unwrap_or(0));
             }
             if self.calls.insert(place, calls).is_some() {
-                return Err(Error::Twice {
+                return Err(Error::LinkedTwice {
                     function: function.name.clone(),
                     module: modules[m].name().to_owned(),
                 });

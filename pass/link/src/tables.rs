@@ -177,7 +177,7 @@ fn contents(
     let mut base = 0;
     for (module, symbols) in whole.modules.iter().zip(symbols) {
         for (f, site) in module.facts.iter().flat_map(|facts| facts.entry_sites.iter().enumerate()) {
-            let pushes = program[order[base + f]].unannounced == Unannounced::Anyhow;
+            let pushes = program[order[base + f]].unannounced == Unannounced::AnyId;
             functions[base + f].entry_site = site.filter(|_| pushes).map(|site| first + u64::from(site));
         }
         base += symbols.functions.len();

@@ -145,7 +145,7 @@ pub enum Error {
     Unexplained(u64),
     /// One module, linked twice.
     #[error("{file} was linked {times} times (or a copy of it); leave the others out")]
-    Twice {
+    LinkedTwice {
         /// The object.
         file: String,
         /// How often.

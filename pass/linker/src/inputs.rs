@@ -389,7 +389,7 @@ impl<'a> Replacements<'a> {
             let script = file.or_else(read);
             scripts.push(match script {
                 Some(script) if !self.has(&script) => {
-                    let copy = self.script(&script, (&folders, only_archives), MOST_SCRIPTS)?;
+                    let copy = self.script(&script, &folders, only_archives, MOST_SCRIPTS)?;
                     copy.map(|copy| (script, copy))
                 }
                 _ => None,
@@ -403,7 +403,8 @@ impl<'a> Replacements<'a> {
     fn script(
         &mut self,
         script: &Path,
-        (folders, only_archives): (&Folders, bool),
+        folders: &Folders,
+        only_archives: bool,
         depth: usize,
     ) -> Result<Option<PathBuf>, Error> {
         if depth == 0 || !scripts::is_script(script) {
@@ -436,7 +437,7 @@ impl<'a> Replacements<'a> {
             }
             let mut inner = None;
             for place in &places {
-                inner = inner.or(self.script(place, (folders, only_archives), depth - 1)?);
+                inner = inner.or(self.script(place, folders, only_archives, depth - 1)?);
             }
             if let Some(copy) = inner {
                 any = true;

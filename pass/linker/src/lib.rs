@@ -5,7 +5,7 @@
 //! 1. [`command`] reads the command line; what does not link an executable or a shared library is the linker's alone;
 //! 2. the linker links into a scratch file, and says which files it has read ([`trace`]);
 //! 3. [`linked`] finds the objects whose ids are in that file;
-//! 4. somebody makes code for them ([`Generate`]);
+//! 4. a generator makes code for them ([`Generate`]);
 //! 5. [`inputs`] puts it into the place of the objects, and the linker links again by the same command.
 //!
 //! [`keep`] puts the inputs of a link into a file ([`kept`]), and [`again`] makes the program again from that

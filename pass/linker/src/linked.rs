@@ -79,7 +79,8 @@ impl Linked {
     pub fn find(
         ids: &[u64],
         traced: &[Traced],
-        (named, compiled): (&HashSet<PathBuf>, Vec<PathBuf>),
+        named: &HashSet<PathBuf>,
+        compiled: Vec<PathBuf>,
         folder: &Path,
     ) -> Result<Self, Error> {
         let mut linked = Linked::default();
@@ -146,7 +147,7 @@ impl Linked {
             let (first, partial) = &objects[0];
             if !linked_ids.insert(id) {
                 let times = ids.iter().filter(|other| *other == id).count();
-                return Err(Error::Twice { file: first.shown.clone(), times });
+                return Err(Error::LinkedTwice { file: first.shown.clone(), times });
             }
             if objects.len() > 1 {
                 let bytes = first.bytes()?;

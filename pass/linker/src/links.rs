@@ -255,7 +255,7 @@ impl<'a> Links<'a> {
         if joins && !compiled.is_empty() {
             return Err(Error::JoinsBitcode(self.output.clone()));
         }
-        let mut linked = Linked::find(&ids, &traced, (&named, compiled), &folder("joined-")?)?;
+        let mut linked = Linked::find(&ids, &traced, &named, compiled, &folder("joined-")?)?;
         // Without garbage collection, the image has a symbol of each linked member.
         let collects = |word: &Word| word.texts[0].as_bytes().ends_with(b"-gc-sections");
         if says_too_much && !self.command.words.iter().any(collects) {

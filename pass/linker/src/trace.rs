@@ -2,7 +2,7 @@
 //!
 //! | linker | an object | a member of an archive | of a thin archive |
 //! |---|---|---|---|
-//! | GNU ld | `FILE` | `ARCHIVE`, and, told twice, `(ARCHIVE)MEMBER` | `ARCHIVE`, and the path of the member |
+//! | GNU ld | `FILE` | `ARCHIVE`, and `(ARCHIVE)MEMBER` twice | `ARCHIVE`, and the path of the member |
 //! | gold | `FILE` | `ARCHIVE(MEMBER)` | `ARCHIVE(PATH)` |
 //! | lld | `FILE` | `ARCHIVE(MEMBER)` | `ARCHIVE(MEMBER)` |
 //! | mold | `trace: FILE` | `trace: ARCHIVE(MEMBER)` | `trace: ARCHIVE(PATH)` |

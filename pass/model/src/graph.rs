@@ -57,7 +57,7 @@ fn add_function(
     if function.silent {
         function.unannounced = Unannounced::Never;
     }
-    let pushes_itself = function.unannounced == Unannounced::Anyhow;
+    let pushes_itself = function.unannounced == Unannounced::AnyId;
     // Tail calls of a silent function do not matter.
     let leaves = function.leaves() && !function.silent;
     if pushes_itself && leaves {

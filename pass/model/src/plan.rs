@@ -174,7 +174,7 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     for (id, function) in program.iter() {
         let i = id.index();
         let calls = maker.calls(id, function);
-        let entry_site = (function.unannounced == Unannounced::Anyhow)
+        let entry_site = (function.unannounced == Unannounced::AnyId)
             .then(|| maker.new_site(id, dictionary::SiteKind::Entry, Vec::new(), None));
         rows.push(maker.row(function));
         encoded.push(dictionary::EncodedFunction {

@@ -149,7 +149,8 @@ pub enum Unannounced {
     /// With any id. Its callers do nothing, since functions of its name do not call back; or no call is
     /// visible, since LLVM inserts it behind the pass; or the function is a personality function. The
     /// function pushes at its own entry.
-    Anyhow,
+    #[serde(rename = "Anyhow")]
+    AnyId,
     /// By an open call of an executable whose graph has an open node. The id is then the open node's, and
     /// positive. Ids of this module are not positive, and a caller that pushes enters with id 0.
     Open,

@@ -297,7 +297,7 @@ impl<'a> Decided<'a> {
     }
 
     /// The decisions for a call with these sites.
-    pub fn call(&self, (caller, call): (FunctionId, usize), sites: Sites) -> SliceCall {
+    pub fn call(&self, caller: FunctionId, call: usize, sites: Sites) -> SliceCall {
         SliceCall {
             call: call as u32,
             sites,
@@ -318,13 +318,15 @@ impl<'a> Decided<'a> {
         &self,
         id: FunctionId,
         kept: bool,
-        (sites, entry_site): (&[Option<Sites>], Option<u32>),
-        (own_calls, compared): (usize, Vec<Comparison>),
+        sites: &[Option<Sites>],
+        entry_site: Option<u32>,
+        own_calls: usize,
+        compared: Vec<Comparison>,
     ) -> SliceFunction {
         let function = &self.program[id];
         // A function that is not in the program has no calls left.
         let sites = &sites[..sites.len().min(function.calls.len())];
-        let calls = sites.iter().enumerate().filter_map(|(c, sites)| Some(self.call((id, c), (*sites)?)));
+        let calls = sites.iter().enumerate().filter_map(|(c, sites)| Some(self.call(id, c, (*sites)?)));
         let calls: Vec<SliceCall> = calls.collect();
         // Only `pcce_context` needs numbers.
         let numbers = calls.iter().any(|call| call.does == Does::Replace(RuntimeCall::Context));
@@ -340,7 +342,7 @@ impl<'a> Decided<'a> {
             needs_offset: self.needs_offset(id),
             begins_stack: self.used.is_some() && hybrid::is_main(self.program, id),
             // A function that turns out to be silent does not push.
-            entry_site: entry_site.filter(|_| function.unannounced == Unannounced::Anyhow),
+            entry_site: entry_site.filter(|_| function.unannounced == Unannounced::AnyId),
             kept_tails: Vec::new(),
             own_calls: own_calls as u32,
             calls,

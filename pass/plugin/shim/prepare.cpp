@@ -22,7 +22,7 @@ static bool catchesAll(const LandingPadInst &Pad) {
   return false;
 }
 
-void pcce_shim_untell_in_pads(LLVMValueRef V) {
+void pcce_shim_drop_debug_in_pads(LLVMValueRef V) {
   for (BasicBlock &BB : *unwrap<Function>(V))
     if (BB.isLandingPad() && isa<PHINode>(BB.front()))
       for (Instruction &I : BB)

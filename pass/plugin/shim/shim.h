@@ -41,7 +41,7 @@ void pcce_shim_locations(LLVMValueRef I, LocationCallback Callback, void *Contex
 LLVMBasicBlockRef pcce_shim_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef To);
 LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block);
 LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke);
-void pcce_shim_untell_in_pads(LLVMValueRef F);
+void pcce_shim_drop_debug_in_pads(LLVMValueRef F);
 // Invalidates the analyses of the function.
 void pcce_shim_blocks_changed(void *Analyses, LLVMValueRef F);
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef F);

@@ -10,9 +10,9 @@ use pcce_model::Wanted;
 use pcce_model::slice::{Slice, SliceCounts, planned};
 
 use crate::capture::emit_id;
-use crate::code::{Code, FunctionCode};
 use crate::contexts::{count, emit, rewrite};
 use crate::error::Error;
+use crate::handles::{Code, FunctionCode};
 use crate::llvm::{Call, CodeGeneration, Module, Run, byte_directive};
 use crate::pass::{Job, fnv1a};
 use crate::prepare::{self, Elsewhere};
@@ -88,7 +88,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         let traced = job.options.common.trace.map(|_| {
             let left_out = (0..code.functions().len()).map(|number| is_dropped(number, &code)).collect();
             let names = (&**name, fnv1a(&id.to_le_bytes(), b"trace"));
-            job.trace(module, (&program, &code), (names, left_out), &mut warnings)
+            job.trace(module, &program, &code, names, left_out, &mut warnings)
         });
         let traced = traced.transpose()?;
         for warning in warnings {
@@ -103,11 +103,12 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
             let counted =
                 counted(counts, &code).ok_or_else(|| bad("a call that is counted is missing".to_owned()))?;
             let names = module.hidden_variable(skeleton::TARGET_NAMES, module.ptr());
-            count::add(module, (&program, &code), (name, &counted), (names, counts.reached), file);
+            count::add(module, &program, &code, (name, &counted), (names, counts.reached), file);
         }
         rewrite::rewrite_by_slice(
             module,
-            (&program, &functions),
+            &program,
+            &functions,
             &code,
             (id, sites),
             slice.widths.clone(),

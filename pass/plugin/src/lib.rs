@@ -4,7 +4,7 @@
 //! visible. [`facts`] reads it and makes the call graph, which `pcce-encoding` numbers. [`contexts`] plans
 //! the actions at each call, changes the code, and puts the dictionary into the object file. With the option
 //! `hybrid`, copies of the module first go through all stages, and their code is measured
-//! ([`contexts::frames`]). The pass runs after inlining: last in the pipeline of a module, last at link time
+//! ([`contexts::frame_offsets`]). The pass runs after inlining: last in the pipeline of a module, last at link time
 //! for a whole program, or where `opt -passes=pcce` puts it.
 //!
 //! Panics do not cross the boundary to LLVM: they become errors of the compiler.
@@ -20,11 +20,11 @@ extern crate llvm_sys_19 as llvm_sys;
 extern crate llvm_sys_22 as llvm_sys;
 
 mod capture;
-mod code;
 mod contexts;
 mod error;
 mod facts;
 mod generate;
+mod handles;
 mod llvm;
 mod machine;
 mod pass;

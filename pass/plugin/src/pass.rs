@@ -9,11 +9,11 @@ use pcce_model::slice;
 use pcce_model::{Mode, NoCallback, Profile, Program, Targets, Wanted, missing_target, plan, thunks};
 use pcce_options::PassOptions;
 
-use crate::code::Code;
-use crate::contexts::{count, emit, frames, rewrite};
+use crate::contexts::{count, emit, frame_offsets, rewrite};
 use crate::error::Error;
 use crate::facts::Entered;
 use crate::facts::eligible::Eligibility;
+use crate::handles::Code;
 use crate::llvm::{self, CodeGeneration, Module, Run};
 use crate::prepare::Elsewhere;
 use crate::{capture, generate, prepare, tracing};
@@ -81,7 +81,7 @@ pub fn generates() -> bool {
 pub fn run(run: &mut Run, phase: Phase, opt_level: u32, parameters: &str) -> Result<bool, Error> {
     if phase == Phase::Print {
         let code = CodeGeneration { level: opt_level, no_pie: false };
-        return frames::print(run, code).map(|()| false);
+        return frame_offsets::print(run, code).map(|()| false);
     }
     let of_environment = std::env::var_os(pcce_options::VARIABLE).unwrap_or_default();
     let options = PassOptions::read([parameters, &of_environment.to_string_lossy()])?;
@@ -202,7 +202,7 @@ impl<'a> Job<'a> {
     /// Finds the frame offsets of the code. If code cannot be generated here, there is a warning, and no
     /// frame offset is known.
     fn find_frames(&self, run: &Run, warnings: &mut Vec<String>) -> Result<Frames, Error> {
-        let found = frames::find(run, self.code, |copy, frames| {
+        let found = frame_offsets::find(run, self.code, |copy, frames| {
             // Warnings about a copy are repeated for the module itself.
             self.instrument(copy, frames, &mut Vec::new())
         });
@@ -222,7 +222,7 @@ impl<'a> Job<'a> {
     /// Prepares the module. `elsewhere` returns the facts of the rest of the program about the function of a
     /// number.
     pub fn prepare<'e>(&self, run: &mut Run, elsewhere: impl Fn(usize) -> Elsewhere<'e>) {
-        prepare::control_flow(run, &self.no_callback, &self.entered, (self.in_executable(), elsewhere));
+        prepare::control_flow(run, &self.no_callback, &self.entered, self.in_executable(), elsewhere);
     }
 
     /// Instruments the module, or a copy. `frames` is the knowledge about its code. Returns the frames that
@@ -253,7 +253,7 @@ impl<'a> Job<'a> {
         };
         let names = (&*self.identifier, fnv1a(self.identifier.as_bytes(), b"trace"));
         let left_out = vec![false; program.functions.len()];
-        let trace = |_| self.trace(module, (&program, &code), (names, left_out), warnings);
+        let trace = |_| self.trace(module, &program, &code, names, left_out, warnings);
         let traced = self.options.common.trace.map(trace).transpose()?;
         let thunks = match self.changes_calls() {
             true => thunks::outline(&mut program, &mut encoding, &code),
@@ -270,7 +270,7 @@ impl<'a> Job<'a> {
         let mut plan = plan::plan(&basis, self.identifier.clone(), producer());
         plan.symbols.skipped = Eligibility::new(module, self.in_executable()).counts(module);
         rewrite::make_thunks(&mut code, &thunks);
-        let sites = self.rewrite(module, (&program, &plan), &code);
+        let sites = self.rewrite(module, &program, &plan, &code);
         if let Some(traced) = traced {
             tracing::finish(module, traced, &plan.functions, &sites);
         }
@@ -323,7 +323,8 @@ impl<'a> Job<'a> {
     fn rewrite<'m>(
         &self,
         module: Module<'m>,
-        (program, plan): (&Program, &plan::Plan),
+        program: &Program,
+        plan: &plan::Plan,
         code: &Code<'m>,
     ) -> String {
         let options = self.options;
@@ -333,7 +334,7 @@ impl<'a> Job<'a> {
         if let Some(file) = &options.common.profile_generate {
             count::count(module, program, code, file);
         }
-        rewrite::rewrite(module, (program, plan), code, &sites_name, options);
+        rewrite::rewrite(module, program, plan, code, &sites_name, options);
         emit::emit(module, &fragment, &sites_name);
         emit::emit_addresses(module, code, &sites_name, |_| true);
         self.emit_paths(module);

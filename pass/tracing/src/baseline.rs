@@ -271,7 +271,7 @@ impl Function<'_> {
             waiting.extend(before[node].iter().map(|&node| node as usize).filter(|&n| !self.chosen[n]));
         }
         let changed: HashSet<u32> = old.iter().map(|(node, _)| *node as u32).collect();
-        let told = |set: &Vec<u32>| {
+        let has_no_conflict = |set: &Vec<u32>| {
             set.iter().filter(|node| changed.contains(node)).all(|&a| {
                 let conflicts =
                     |b: u32| self.firsts[a as usize].conflicts(&self.firsts[b as usize]) && a != b;
@@ -279,7 +279,7 @@ impl Function<'_> {
             })
         };
         let concerned = |set: &&Vec<u32>| set.len() > 1 && set.iter().any(|node| changed.contains(node));
-        if !possible || !self.sets.iter().filter(concerned).all(told) {
+        if !possible || !self.sets.iter().filter(concerned).all(has_no_conflict) {
             for (node, first) in old.into_iter().rev() {
                 self.firsts[node] = first;
             }

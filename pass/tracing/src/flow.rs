@@ -29,9 +29,9 @@ pub enum Role {
     /// An event without bits of its own.
     Event,
     /// An event that always has bits behind it.
-    Writes,
+    MarksBehind,
     /// An event that always has bits in front of it: the thread may end in it.
-    Tells,
+    MarksBefore,
     Return,
 }
 

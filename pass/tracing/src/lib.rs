@@ -10,14 +10,14 @@
 //! nothing.
 
 mod baseline;
-mod code;
 mod flow;
+mod prefix_code;
 mod recursion;
 
 pub use baseline::{Baseline, Callee, numbered};
-pub use code::{Code, LONGEST};
 pub use flow::{Block, Flow, Role};
-pub use recursion::tell_recursion;
+pub use prefix_code::{Code, LONGEST};
+pub use recursion::mark_recursion;
 
 use petgraph::unionfind::UnionFind;
 
@@ -52,11 +52,11 @@ pub fn place(flow: &Flow) -> Placement {
             frequencies[same[node as usize] as usize] += block.frequency;
         }
     }
-    let mut codes = code::codes(&sets, &frequencies);
-    for (code, _) in codes.iter_mut().zip(&flow.roles).filter(|(_, role)| **role == Role::Tells) {
+    let mut codes = prefix_code::codes(&sets, &frequencies);
+    for (code, _) in codes.iter_mut().zip(&flow.roles).filter(|(_, role)| **role == Role::MarksBefore) {
         code.bits = code.bits.max(1);
     }
-    for node in code::on_silent_cycles(flow, &sets, &next, &codes, &frequencies) {
+    for node in prefix_code::on_silent_cycles(flow, &sets, &next, &codes, &frequencies) {
         codes[node as usize] = Code { value: 0, bits: 1 };
     }
     for (node, &stands) in same.iter().enumerate() {

@@ -8,7 +8,7 @@ use crate::{Code, Flow, Placement, Role};
 
 /// Makes each call on such a cycle write a bit. `of` returns a function's flow, and for each node the
 /// function that it calls, or leaves its activation to.
-pub fn tell_recursion<'f>(functions: &mut [Placement], of: impl Fn(usize) -> (&'f Flow, Vec<Option<u32>>)) {
+pub fn mark_recursion<'f>(functions: &mut [Placement], of: impl Fn(usize) -> (&'f Flow, Vec<Option<u32>>)) {
     let mut graph = DiGraph::<usize, u32>::new();
     let places: Vec<_> = (0..functions.len()).map(|function| graph.add_node(function)).collect();
     for (function, placement) in functions.iter().enumerate() {
@@ -45,7 +45,7 @@ fn silent<'p>(placement: &'p Placement, flow: &'p Flow) -> impl Iterator<Item = 
 
 #[cfg(test)]
 mod tests {
-    use super::tell_recursion;
+    use super::mark_recursion;
     use crate::{Block, Flow, Role, place};
 
     /// A function of one block that has these events, and returns.
@@ -58,7 +58,7 @@ mod tests {
     /// The bits of each node of each function, whose calls are these.
     fn bits(flows: &[Flow], calls: &[&[Option<u32>]]) -> Vec<Vec<u8>> {
         let mut placements: Vec<_> = flows.iter().map(place).collect();
-        tell_recursion(&mut placements, |function| (&flows[function], calls[function].to_vec()));
+        mark_recursion(&mut placements, |function| (&flows[function], calls[function].to_vec()));
         placements.iter().map(|placement| placement.codes.iter().map(|code| code.bits).collect()).collect()
     }
 
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(bits(&[flow], &[&[Some(0), None]]), [vec![1, 1]]);
         // The function calls itself behind a call through a pointer, which writes a bit.
         let mut flow = straight(2);
-        flow.roles[0] = Role::Writes;
+        flow.roles[0] = Role::MarksBehind;
         assert_eq!(bits(&[flow], &[&[None, Some(0), None]]), [vec![0, 0, 0]]);
     }
 }

@@ -60,8 +60,9 @@ fn fault(flow: &Flow, placement: &Placement) -> Option<String> {
         }
     }
     // A way that comes back to where it was without a word.
-    let silent =
-        |node: u32| placement.codes[node as usize].bits == 0 && flow.roles[node as usize] != Role::Writes;
+    let silent = |node: u32| {
+        placement.codes[node as usize].bits == 0 && flow.roles[node as usize] != Role::MarksBehind
+    };
     for start in (0..flow.roles.len() as u32).filter(|&node| silent(node)) {
         let (mut seen, mut waiting) = (HashSet::new(), vec![start]);
         while let Some(node) = waiting.pop() {
@@ -89,8 +90,8 @@ fn flows() -> impl Strategy<Value = Flow> {
             let first = flow.roles.len() as u32;
             for event in 0..events {
                 flow.roles.push(match kinds >> (2 * event) & 3 {
-                    0 => Role::Writes,
-                    1 => Role::Tells,
+                    0 => Role::MarksBehind,
+                    1 => Role::MarksBefore,
                     _ => Role::Event,
                 });
             }

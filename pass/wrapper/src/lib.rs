@@ -246,8 +246,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         let options = options.to_string_lossy().replace(";capture", "").replace("capture", "");
         // A linker that compiles makes several objects.
         let output = if plan.encodes_link { Path::new("") } else { &*plan.output };
-        let place = (&*options, &*facts.working_directory, output);
-        let recorded = recorded::record(&words, (&compiler, llvm), place);
+        let recorded = recorded::record(&words, &compiler, llvm, &options, &facts.working_directory, output);
         let recorded = serde_json::to_string(&recorded).expect("text serialises");
         variables.push((pcce_options::COMMAND_VARIABLE, recorded.into()));
         let inputs = words.iter().filter(|word| word.role == args::Role::Input).map(|word| word.bytes());

@@ -106,8 +106,11 @@ const BEGINNINGS: [&[u8]; 16] = [
 /// Records the command `words` of a compiler, and the version of its LLVM. `options` are those of the pass.
 pub fn record(
     words: &[Word],
-    (compiler, llvm): (&Path, u32),
-    (options, folder, output): (&str, &Path, &Path),
+    compiler: &Path,
+    llvm: u32,
+    options: &str,
+    folder: &Path,
+    output: &Path,
 ) -> Recorded {
     let mut kept: Vec<String> = Vec::new();
     let mut drops_value = false;
@@ -188,7 +191,7 @@ mod tests {
         ] {
             let arguments = args::parse(line.split(' ').map(Into::into), |_| None).unwrap();
             let recorded =
-                record(&arguments.words, (Path::new("clang"), 19), ("", Path::new("/"), Path::new("a.o")));
+                record(&arguments.words, Path::new("clang"), 19, "", Path::new("/"), Path::new("a.o"));
             assert_eq!(recorded.words.join(" "), kept, "{line}");
         }
     }

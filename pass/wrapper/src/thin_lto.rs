@@ -17,11 +17,14 @@ const OPTION: &str = "-cfg-dot-filename-prefix=pcce.";
 /// An option of LLVM that identifies the plugin, the options of the pass, the content of their files, and
 /// what was decided. `files` are those that the options name. The pass reports files that cannot be read.
 pub fn key(plugin: &Path, options: &OsStr, files: &[PathBuf], decided: &str) -> OsString {
-    key_with((plugin, options, files, decided), |file| fs::read(file).ok())
+    key_with(plugin, options, files, decided, |file| fs::read(file).ok())
 }
 
 fn key_with(
-    (plugin, options, files, decided): (&Path, &OsStr, &[PathBuf], &str),
+    plugin: &Path,
+    options: &OsStr,
+    files: &[PathBuf],
+    decided: &str,
     read_file: impl Fn(&Path) -> Option<Vec<u8>>,
 ) -> OsString {
     let mut hasher = DefaultHasher::new();
@@ -44,7 +47,7 @@ mod tests {
             let read =
                 |path: &Path| Some(if path == Path::new(changed) { b"new".into() } else { b"old".into() });
             let files = ["/a".into(), "/b".into()];
-            key_with((Path::new("/plugin"), OsStr::new(options), &files, decided), read)
+            key_with(Path::new("/plugin"), OsStr::new(options), &files, decided, read)
         };
         let old = key("verify", "", "");
         assert_eq!(old, key("verify", "", "/c"));
@@ -53,6 +56,6 @@ mod tests {
         }
         assert_ne!(old, key("", "", ""));
         assert_ne!(old, key("verify", "1", ""));
-        assert_ne!(old, key_with((Path::new("/plugin"), OsStr::new("verify"), &[], ""), |_| None));
+        assert_ne!(old, key_with(Path::new("/plugin"), OsStr::new("verify"), &[], "", |_| None));
     }
 }

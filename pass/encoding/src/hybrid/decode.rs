@@ -1,9 +1,9 @@
 //! From a number and a stack offset back to the sub-path, by tables that need not be trusted.
 
-use super::base::Base;
-use super::code::{HybridCode, HybridOptions};
+use super::edge_code::{HybridCode, HybridOptions};
 use super::paths::{Enter, Paths};
 use super::region::Region;
+use super::stack::Base;
 use crate::graph::FunctionId;
 use crate::groups::Groups;
 use crate::order;

@@ -1,12 +1,11 @@
 //! Which additions are needed (the paper, §6, Algorithm 4).
 
-use super::base::Base;
-use super::code::{HybridCode, HybridOptions};
+use super::edge_code::{HybridCode, HybridOptions};
 use super::encoding::Hybrid;
 use super::paths::Paths;
 use super::region::Region;
-use super::stack::Stack;
-use crate::code::EdgeCode;
+use super::stack::{Base, Stack};
+use crate::edge_code::EdgeCode;
 use crate::encoding::Encoding;
 use crate::graph::{CallGraph, FunctionId};
 use crate::groups::Groups;

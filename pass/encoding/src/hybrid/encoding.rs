@@ -1,9 +1,9 @@
 //! A hybrid encoding: the action of each call site, and the ids of each function.
 
-use super::base::Base;
-use super::code::HybridCode;
+use super::edge_code::HybridCode;
 use super::paths::Paths;
-use crate::code::EdgeCode;
+use super::stack::Base;
+use crate::edge_code::EdgeCode;
 use crate::encoding::Encoding;
 use crate::graph::{EdgeId, FunctionId};
 

@@ -25,16 +25,15 @@
 //! The rest of the crate meets this folder in two places: [`Hybrid::apply`] makes an encoding do what the hybrid
 //! one does, and [`SubPaths`](crate::decode::SubPaths) decodes either.
 
-mod base;
-mod code;
 pub(crate) mod decode;
+mod edge_code;
 mod encode;
 mod encoding;
 mod paths;
 mod region;
 mod stack;
 
-pub use code::{HybridCode, HybridOptions};
+pub use edge_code::{HybridCode, HybridOptions};
 pub use encode::hybrid;
 pub use encoding::Hybrid;
 pub use stack::Stack;

@@ -1,8 +1,8 @@
 //! The way up from a context, by id and stack offset.
 
-use super::base::Base;
-use super::code::HybridCode;
+use super::edge_code::HybridCode;
 use super::region::Region;
+use super::stack::Base;
 use crate::groups::Groups;
 
 /// The contexts of all functions.

@@ -1,7 +1,7 @@
 //! The contexts of a function, by ranges of ids and the stack offsets that occur with them.
 
-use super::base::Base;
-use super::code::{HybridCode, HybridOptions};
+use super::edge_code::{HybridCode, HybridOptions};
+use super::stack::Base;
 
 /// The contexts of a function: blocks by ascending ids, which overlap only in different stack offsets.
 #[derive(Clone, Debug, Default)]

@@ -67,3 +67,34 @@ impl Stack {
         self.numbers_only[function.index()] = true;
     }
 }
+
+/// Where on the stack the sub-paths begin that start in a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Base {
+    /// No sub-path starts there.
+    Nowhere,
+    /// At stack offset 0.
+    Known,
+    /// At an unknown place.
+    Unknown,
+}
+
+impl Base {
+    /// Takes whether sub-paths begin in a function, and whether it is unknown where on the stack.
+    pub(super) fn new(entry: bool, unknown: bool) -> Self {
+        match (entry, unknown) {
+            (false, _) => Self::Nowhere,
+            (true, false) => Self::Known,
+            (true, true) => Self::Unknown,
+        }
+    }
+
+    /// Returns whether a sub-path with this stack offset may begin there.
+    pub(super) fn begins(self, stack_offset: Option<u64>) -> bool {
+        match self {
+            Self::Nowhere => false,
+            Self::Known => stack_offset.is_none_or(|offset| offset == 0),
+            Self::Unknown => true,
+        }
+    }
+}

@@ -65,12 +65,12 @@ fn tail_calls_of_silent_functions_are_silent() {
 #[test]
 fn silent_functions_push_for_nobody() {
     let malloc =
-        |name: &str, calls: &[Call]| Function { unannounced: Unannounced::Anyhow, ..exported(name, calls) };
+        |name: &str, calls: &[Call]| Function { unannounced: Unannounced::AnyId, ..exported(name, calls) };
     let functions = [malloc("free", &[]), malloc("malloc", &[external("mmap")])];
     let all = program(&Mode { silent: true, ..MODULE }, &functions);
     assert_eq!(silent(&all), ["free"]);
     let entered: Vec<Unannounced> = all.functions.iter().map(|f| f.unannounced).collect();
-    assert_eq!(entered, [Unannounced::Never, Unannounced::Anyhow]);
+    assert_eq!(entered, [Unannounced::Never, Unannounced::AnyId]);
 }
 
 #[test]
@@ -132,12 +132,12 @@ fn other_modules_enter_functions_of_a_module_unannounced() {
         exported("api", &[]),
         pointed_to(local("handler", &[])),
         local("inner", &[]),
-        Function { unannounced: Unannounced::Anyhow, ..exported("malloc", &[]) },
+        Function { unannounced: Unannounced::AnyId, ..exported("malloc", &[]) },
     ];
-    use Unannounced::{Anyhow, Never, Open};
+    use Unannounced::{AnyId, Never, Open};
     let of = |mode| program(mode, &functions).functions.iter().map(|f| f.unannounced).collect::<Vec<_>>();
-    assert_eq!(of(&MODULE), [Open, Open, Never, Anyhow]);
-    assert_eq!(of(&EXECUTABLE), [Never, Never, Never, Anyhow]);
+    assert_eq!(of(&MODULE), [Open, Open, Never, AnyId]);
+    assert_eq!(of(&EXECUTABLE), [Never, Never, Never, AnyId]);
     let module = program(&MODULE, &functions);
     let entries: Vec<bool> = module.iter().map(|(id, _)| module.graph.is_entry(id)).collect();
     assert_eq!(entries, [true, true, false, true]);
@@ -153,7 +153,7 @@ fn must_push(mode: &Mode<'_>, callee: Function) -> bool {
 #[test]
 fn who_cannot_be_entered_with_a_number_is_pushed_for() {
     assert!(!must_push(&MODULE, local("f", &[])));
-    assert!(must_push(&MODULE, Function { unannounced: Unannounced::Anyhow, ..local("f", &[]) }));
+    assert!(must_push(&MODULE, Function { unannounced: Unannounced::AnyId, ..local("f", &[]) }));
     // It pushes at its entry, since nothing can be put in front of it.
     assert!(must_push(&MODULE, Function { can_be_diverted: false, ..exported("f", &[]) }));
     assert!(!must_push(&MODULE, Function { can_be_diverted: false, ..local("f", &[]) }));
@@ -173,7 +173,7 @@ fn functions_that_leave_are_reached_by_open_calls() {
 
 #[test]
 fn a_function_that_pushes_at_its_entry_cannot_leave() {
-    let f = Function { unannounced: Unannounced::Anyhow, ..leaving(local("malloc", &[]), away()) };
+    let f = Function { unannounced: Unannounced::AnyId, ..leaving(local("malloc", &[]), away()) };
     let error = derive(vec![f], &MODULE, Matched::none).expect_err("its frame cannot be kept");
     assert!(matches!(&error, Error::FrameNotKept { function } if function == "malloc"), "{error}");
 }

@@ -199,7 +199,7 @@ fn pushes_are_required_of_callers_of_functions_that_leave() {
 
 #[test]
 fn functions_that_are_entered_anyhow_have_a_site_of_their_own() {
-    let malloc = Function { unannounced: Unannounced::Anyhow, ..exported("malloc", &[external("mmap")]) };
+    let malloc = Function { unannounced: Unannounced::AnyId, ..exported("malloc", &[external("mmap")]) };
     let plan = plan_of(&EXECUTABLE, &[exported("main", &[direct(1)]), malloc]);
     assert_eq!(actions(&plan, 0), [Action::Push(Push::Relative)]);
     let site = plan.functions[1].entry_site.expect("it pushes at its entry");

@@ -7,7 +7,7 @@ use pcce_abi as abi;
 use pcce_dictionary::calls;
 use pcce_encoding::FunctionId;
 
-use crate::code::Code;
+use crate::handles::Code;
 use crate::llvm::{Address, Constant, Module};
 use pcce_model::{Function, Program, counted};
 
@@ -20,14 +20,15 @@ pub fn count<'m>(module: Module<'m>, program: &Program, code: &Code<'m>, file: &
     let functions = functions.map(|(id, function)| (id, counted(&program.functions, function).collect()));
     let functions: Vec<_> = functions.collect();
     let reached = names(module, program, code);
-    add(module, (program, code), (&module.identifier(), &functions), reached, file);
+    add(module, program, code, (&module.identifier(), &functions), reached, file);
 }
 
 /// Makes a module count these functions. `name` is the module's name in the profile. `reached` has the names
 /// of the functions that pointers may reach, and their number.
 pub fn add<'m>(
     module: Module<'m>,
-    (program, code): (&Program, &Code<'m>),
+    program: &Program,
+    code: &Code<'m>,
     (name, functions): (&str, &[Counted<'_>]),
     (names, reached): (Address<'m>, u64),
     file: &Path,

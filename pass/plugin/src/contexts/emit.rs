@@ -8,7 +8,7 @@ use pcce_abi as abi;
 use pcce_dictionary::code;
 use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
 
-use crate::code::Code;
+use crate::handles::Code;
 use crate::llvm::Module;
 
 /// Appends the fragment to the module as assembly. LLVM would give a variable in a section of its own the

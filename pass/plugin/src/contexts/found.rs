@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::rewrite::Symbols;
-use crate::code::FunctionCode;
+use crate::handles::FunctionCode;
 use crate::llvm::{Address, Block, Builder, Instruction, Word};
 use pcce_abi::layout;
 use pcce_model::Function;

@@ -3,7 +3,7 @@
 pub mod count;
 pub mod emit;
 mod found;
-pub mod frames;
+pub mod frame_offsets;
 pub mod rewrite;
 mod sequences;
 mod values;

@@ -8,7 +8,7 @@ use pcce_options::PassOptions;
 use super::sequences::Rewriter;
 use super::values::Values;
 use super::{emit, verify};
-use crate::code::Code;
+use crate::handles::Code;
 use crate::llvm::{Address, Module};
 use pcce_model::Program;
 use pcce_model::bound::Width;
@@ -36,17 +36,18 @@ pub struct Symbols<'m> {
 /// Rewrites the module. `sites_name` becomes the name of its site array.
 pub fn rewrite<'m>(
     module: Module<'m>,
-    (program, plan): (&Program, &Plan),
+    program: &Program,
+    plan: &Plan,
     code: &Code<'m>,
     sites_name: &str,
     options: &PassOptions,
 ) {
-    let symbols = symbols(module, (program, plan), sites_name, options);
+    let symbols = symbols(module, program, plan, sites_name, options);
     if plan.encoding.hybrid.is_some() {
         emit::emit_hybrid(module);
     }
     replace(module, options);
-    rewrite_functions(module, (program, &plan.functions), code, &symbols);
+    rewrite_functions(module, program, &plan.functions, code, &symbols);
 }
 
 /// Rewrites a module by decisions of the link step, which also makes its tables. `id` is the module's,
@@ -54,7 +55,8 @@ pub fn rewrite<'m>(
 /// ([`Slice::widths`](pcce_model::slice::Slice)).
 pub fn rewrite_by_slice<'m>(
     module: Module<'m>,
-    (program, planned): (&Program, &[PlannedFunction]),
+    program: &Program,
+    planned: &[PlannedFunction],
     code: &Code<'m>,
     (id, sites): (u64, usize),
     widths: Option<Vec<Width>>,
@@ -77,7 +79,7 @@ pub fn rewrite_by_slice<'m>(
     };
     refer_to_runtime(module);
     replace(module, options);
-    rewrite_functions(module, (program, planned), code, &symbols);
+    rewrite_functions(module, program, planned, code, &symbols);
     symbols.values.iter().for_each(|values| values.emit(module));
 }
 
@@ -92,7 +94,8 @@ fn replace(module: Module<'_>, options: &PassOptions) {
 
 fn rewrite_functions<'m>(
     module: Module<'m>,
-    (program, planned): (&Program, &[PlannedFunction]),
+    program: &Program,
+    planned: &[PlannedFunction],
     code: &Code<'m>,
     symbols: &Symbols<'m>,
 ) {
@@ -101,7 +104,7 @@ fn rewrite_functions<'m>(
         if !function.silent {
             strip_memory_attributes(code, id, planned);
         }
-        Rewriter::new(&builder, symbols, (function, planned), code, id).run();
+        Rewriter::new(&builder, symbols, function, planned, code, id).run();
     }
 }
 
@@ -121,7 +124,8 @@ pub fn make_thunks(code: &mut Code<'_>, thunks: &[Thunk]) {
 
 fn symbols<'m>(
     module: Module<'m>,
-    (program, plan): (&Program, &Plan),
+    program: &Program,
+    plan: &Plan,
     sites_name: &str,
     options: &PassOptions,
 ) -> Symbols<'m> {

@@ -51,7 +51,7 @@ use pcce_encoding::FunctionId;
 
 use super::found::Found;
 use super::rewrite::Symbols;
-use crate::code::{Code, FunctionCode};
+use crate::handles::{Code, FunctionCode};
 use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall};
 use crate::places;
 use pcce_model::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push};
@@ -80,7 +80,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     pub fn new(
         b: &'a Builder<'m>,
         symbols: &'a Symbols<'m>,
-        (function, planned): (&'a Function, &'a PlannedFunction),
+        function: &'a Function,
+        planned: &'a PlannedFunction,
         code: &'a Code<'m>,
         id: FunctionId,
     ) -> Self {
@@ -261,7 +262,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
         let b = self.b;
         match &self.symbols.values {
-            Some(values) => values.add(b, (old, new), self.symbols.id),
+            Some(values) => values.add(b, old, new, self.symbols.id),
             None => {
                 let value = b.module.const_i64(new.wrapping_sub(old));
                 b.store(b.add(b.load_word(self.symbols.id), value), self.symbols.id);
@@ -435,8 +436,14 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             Leaves::Silently => return,
         };
         if leaves {
-            let link = (self.symbols.top, layout::RELATIVE);
-            at.mark_left(id, link, layout::FRAME_MARKS, self.symbols.left, layout::LEFT);
+            at.mark_left(
+                id,
+                self.symbols.top,
+                layout::RELATIVE,
+                layout::FRAME_MARKS,
+                self.symbols.left,
+                layout::LEFT,
+            );
         }
     }
 }

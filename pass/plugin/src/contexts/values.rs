@@ -34,7 +34,7 @@ impl Values {
     }
 
     /// Adds the difference between the values at the places `new` and `old` to a word.
-    pub fn add(&self, b: &Builder<'_>, (old, new): (u64, u64), word: Address<'_>) {
+    pub fn add(&self, b: &Builder<'_>, old: u64, new: u64, word: Address<'_>) {
         let width = |place: u64| self.widths.get(place as usize).copied().unwrap_or(Width::Long);
         let width = match (old, new) {
             (0, value) | (value, 0) => width(value),

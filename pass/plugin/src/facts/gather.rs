@@ -7,7 +7,7 @@ use pcce_encoding::FunctionId;
 use super::eligible::Eligibility;
 use super::named::{Named, Uses};
 use super::resolve::{Binding, Target, name_of, resolve};
-use crate::code::{Code, FunctionCode};
+use crate::handles::{Code, FunctionCode};
 use crate::llvm::{self, Instruction, Module, Opcode, Signature, TailCall};
 use crate::machine::Machine;
 use pcce_model::{
@@ -150,7 +150,7 @@ impl<'m> Reader<'_, 'm> {
             places: if self.knowledge.open && !external { places(value) } else { AddressPlaces::default() },
             can_be_diverted: value.can_be_diverted(),
             entry_count: value.entry_count(),
-            unannounced: if unpushed { Unannounced::Anyhow } else { Unannounced::Never },
+            unannounced: if unpushed { Unannounced::AnyId } else { Unannounced::Never },
             ..Function::new(value.name(), self.type_id(value.signature()))
         }
     }
@@ -233,7 +233,7 @@ impl<'m> Reader<'_, 'm> {
                     function.reads_state = true;
                     return None;
                 }
-                Some(self.direct(call, (value, exact), name, declaration))
+                Some(self.direct(call, value, exact, name, declaration))
             }
         }
     }
@@ -242,7 +242,8 @@ impl<'m> Reader<'_, 'm> {
     fn direct(
         &mut self,
         call: llvm::Call<'m>,
-        (callee, exact): (llvm::Function<'m>, bool),
+        callee: llvm::Function<'m>,
+        exact: bool,
         name: String,
         declaration: bool,
     ) -> CallKind {

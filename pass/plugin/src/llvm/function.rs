@@ -241,9 +241,9 @@ impl<'m> Function<'m> {
     }
 
     /// Drops debug records of variables in landing pads with phis.
-    pub fn untell_in_pads(self) {
+    pub fn drop_debug_in_pads(self) {
         // SAFETY: live function with a body.
-        unsafe { pcce_shim_untell_in_pads(self.raw()) }
+        unsafe { pcce_shim_drop_debug_in_pads(self.raw()) }
     }
 
     /// Removes an enum attribute from the function.

@@ -151,7 +151,8 @@ impl<'m> Instruction<'m> {
     pub fn mark_left(
         self,
         id: Option<Address<'m>>,
-        (top, tag): (Address<'m>, u64),
+        top: Address<'m>,
+        tag: u64,
         offset: u64,
         thread: Address<'m>,
         mark: u8,
@@ -241,7 +242,7 @@ impl<'m> Call<'m> {
         unsafe { pcce_shim_may_be_last(self.raw()) }
     }
 
-    /// Returns whether the call's pointer was loaded from a C++ virtual table; None where nobody knows.
+    /// Returns whether the call's pointer was loaded from a C++ virtual table; none if that is unknown.
     pub fn is_virtual_call(self) -> Option<bool> {
         // SAFETY: a live call.
         match unsafe { pcce_shim_pointer_kind(self.raw()) } {

@@ -9,9 +9,9 @@
 //! [`Operand`], of which only the kind is asked.
 
 mod builder;
-mod code;
 mod function;
 mod instruction;
+mod measure;
 mod module;
 mod run;
 mod shim;
@@ -20,11 +20,11 @@ mod value;
 use std::ffi::{CStr, c_void};
 
 pub use builder::{Builder, byte_directive};
-pub use code::{Bitcode, CodeGeneration};
 pub use function::{Block, Function, Reference};
 pub use inkwell::values::InstructionOpcode as Opcode;
 pub use instruction::{Call, Instruction, TailCall};
 pub use llvm_sys::LLVMModule;
+pub use measure::{Bitcode, CodeGeneration};
 pub use module::Module;
 pub use run::Run;
 pub use value::{Address, Alias, Callee, Constant, LinkageFacts, Operand, Signature, Type, Variable, Word};

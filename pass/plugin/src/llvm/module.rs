@@ -14,7 +14,7 @@ use inkwell::{GlobalVisibility, ThreadLocalMode};
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
 
-use super::code::Bitcode;
+use super::measure::Bitcode;
 use super::run::Run;
 use super::shim::*;
 use super::value::{cstring, list, text};
@@ -376,13 +376,7 @@ impl<'m> Module<'m> {
     /// The section `places` gets a row for the place behind that call: its address, that of the function,
     /// which is named by `functions` and a number, the node, and the number of bits that are left. Blocks are
     /// split.
-    pub fn append_bits(
-        self,
-        name: &str,
-        pending: Address<'m>,
-        flush: &str,
-        (places, functions): (&str, &str),
-    ) {
+    pub fn append_bits(self, name: &str, pending: Address<'m>, flush: &str, places: &str, functions: &str) {
         let pending = pending.0.as_value_ref();
         let [flush, places, functions] = [flush, places, functions].map(cstring);
         let (flush, places, functions) = (flush.as_ptr(), places.as_ptr(), functions.as_ptr());

@@ -7,9 +7,9 @@ use pcce_model::{Function, Matched, Profile, Program, ids};
 use pcce_options::Granularity;
 
 use super::Job;
-use crate::code::Code;
 use crate::error::Error;
 use crate::facts::{self, Binding, Gathered, Named};
+use crate::handles::Code;
 use crate::llvm::{self, Module};
 use crate::prepare::{self, targets};
 
@@ -47,8 +47,8 @@ impl Job<'_> {
         }
         let compared = if let Some(profile) = &mut profile {
             warnings.extend(profile.report(&self.identifier, &program.counts));
-            let encoded = (encoding, &self.encoding);
-            !self.options.basic && targets::compare_counted(profile, program, code, encoded, self.binding())
+            !self.options.basic
+                && targets::compare_counted(profile, program, code, encoding, &self.encoding, self.binding())
         } else {
             self.open
                 && !self.linked

@@ -4,8 +4,8 @@ use pcce_encoding::FunctionId;
 use pcce_model::{Program, Unannounced};
 
 use super::Job;
-use crate::code::Code;
 use crate::error::Error;
+use crate::handles::Code;
 use crate::llvm::Module;
 use crate::{facts, tracing};
 
@@ -18,8 +18,10 @@ impl Job<'_> {
     pub fn trace<'m>(
         &self,
         module: Module<'m>,
-        (program, code): (&Program, &Code<'m>),
-        (names, mut left_out): ((&str, u64), Vec<bool>),
+        program: &Program,
+        code: &Code<'m>,
+        names: (&str, u64),
+        mut left_out: Vec<bool>,
         warnings: &mut Vec<String>,
     ) -> Result<tracing::Before<'m>, Error> {
         // In a module that is encoded elsewhere, only its own calls are visible.
@@ -35,8 +37,8 @@ impl Job<'_> {
             let by_cxx = || self.no_callback.is_entered_by_cxx(&program[id].name);
             unseen.contains(&code.function(id).value) && (open || !by_cxx())
         };
-        let anyhow = program.iter().filter(|(_, function)| function.unannounced == Unannounced::Anyhow);
-        let unseen: Vec<FunctionId> = anyhow.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
+        let with_any_id = program.iter().filter(|(_, function)| function.unannounced == Unannounced::AnyId);
+        let unseen: Vec<FunctionId> = with_any_id.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
         // If the module has all calls of libraries, these can be traced as calls that may call back.
         let is_called = |id: &FunctionId| {
             let function = &program[*id];
@@ -58,6 +60,6 @@ impl Job<'_> {
         }
         left_out.iter_mut().zip(unannounced).for_each(|(left_out, unannounced)| *left_out |= unannounced);
         let calls = tracing::Calls { binding: self.binding(), libraries: !called_within.is_empty() };
-        tracing::insert(module, (program, code), (names, left_out), self.options, calls, warnings)
+        tracing::insert(module, program, code, (names, left_out), self.options, calls, warnings)
     }
 }

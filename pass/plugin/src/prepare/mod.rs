@@ -36,7 +36,8 @@ pub fn control_flow<'e>(
     run: &mut Run,
     no_callback: &NoCallback,
     entered: &Entered,
-    (open, elsewhere): (bool, impl Fn(usize) -> Elsewhere<'e>),
+    open: bool,
+    elsewhere: impl Fn(usize) -> Elsewhere<'e>,
 ) {
     // Functions that callers may enter without a push do so at their entry, so that they must pop.
     let unpushed = entered_unpushed(run.module(), no_callback, entered);
@@ -48,7 +49,7 @@ pub fn control_flow<'e>(
     // If a debug record describes a variable at the beginning of a landing pad with phis, code generation of
     // LLVM 19 puts the copies for the phis in front of the pad's label, where exceptions miss them. The pass
     // makes more such copies necessary.
-    run.module().functions().into_iter().filter(|f| f.has_body()).for_each(Function::untell_in_pads);
+    run.module().functions().into_iter().filter(|f| f.has_body()).for_each(Function::drop_debug_in_pads);
     // Code that is not instrumented may catch the exception and go on. So functions must leave the state as
     // they found it, even when they throw.
     run.catch_escapes(|module| {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use pcce_encoding::{Encoding, Options};
 
-use crate::code::Code;
+use crate::handles::Code;
 use pcce_model::{CallKind, NoCallback, Profile, Program};
 
 use crate::facts::{Binding, is_exact};
@@ -64,7 +64,8 @@ pub fn compare_counted(
     profile: &mut Profile,
     program: &Program,
     code: &Code<'_>,
-    (encoding, options): (&Encoding, &Options),
+    encoding: &Encoding,
+    options: &Options,
     binding: Binding,
 ) -> bool {
     let candidates = profile

@@ -11,7 +11,7 @@ use pcce_options::TraceBaseline;
 use pcce_tracing::{Baseline, Callee, numbered, place};
 
 use super::gather::Traced;
-use crate::code::Code;
+use crate::handles::Code;
 use crate::llvm::{Address, Function, Module};
 use crate::places;
 

@@ -10,13 +10,13 @@ use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::thunks::PUSH_THUNK;
 use pcce_model::{CallKind, Program, TailCallee};
-use pcce_tracing::{Code as Bits, Placement, place, tell_recursion};
+use pcce_tracing::{Code as Bits, Placement, mark_recursion, place};
 
 use super::APPEND;
 use super::gather::Traced;
-use crate::code::Code;
 use crate::contexts::emit::bytes;
 use crate::facts::{Binding, Target, resolve};
+use crate::handles::Code;
 use crate::llvm::{Address, Alias, Builder, Constant, Function, Instruction, Module, TailCall};
 use crate::places;
 
@@ -81,7 +81,7 @@ pub fn insert<'m>(
     let builder = module.builder();
     let mut rows = Vec::with_capacity(functions.len());
     let mut placements: Vec<Placement> = functions.iter().map(|traced| place(&traced.flow)).collect();
-    tell_recursion(&mut placements, |function| {
+    mark_recursion(&mut placements, |function| {
         let callees = functions[function].nodes.iter().map(|node| match node.kind {
             Kind::Call(callee) | Kind::Leave(callee) => Some(callee),
             _ => None,
@@ -92,10 +92,10 @@ pub fn insert<'m>(
         let value = code.function(id).value;
         if traced.skipped {
             let name = names.number(function.source_name.as_deref().unwrap_or(&function.name));
-            let (mut number, nowhere) = (None, (module.null(), 0));
+            let mut number = None;
             let calls: Vec<_> = value.instructions().filter_map(Instruction::as_call).collect();
             for call in calls {
-                tell(&builder, (value, *call), &mut number, nowhere);
+                inform_tracer(&builder, value, *call, &mut number, module.null(), 0);
             }
             rows.push(tables::Function {
                 name,
@@ -222,7 +222,7 @@ impl<'m> Inserter<'_, 'm> {
             // Behind the call, this comes in front of the bit.
             if matches!(node.kind, Kind::Open(_) | Kind::Closed(_)) {
                 let function = self.code.function(self.id).value;
-                tell(self.b, (function, node.at), &mut stack, (address, i));
+                inform_tracer(self.b, function, node.at, &mut stack, address, i);
             }
         }
     }
@@ -255,12 +255,14 @@ impl<'m> Inserter<'_, 'm> {
 }
 
 /// Informs the tracer of the effects of a call. `number` is the activation's variable for numbers of stacks,
-/// if there is one yet. The last parameter has the function's address and the call's node, or null and 0.
-fn tell<'m>(
+/// if there is one yet. `address` and `node` are the function's address and the call's node, or null and 0.
+fn inform_tracer<'m>(
     builder: &Builder<'m>,
-    (function, at): (Function<'m>, Instruction<'m>),
+    function: Function<'m>,
+    at: Instruction<'m>,
     number: &mut Option<Address<'m>>,
-    (address, node): (Address<'m>, u32),
+    address: Address<'m>,
+    node: u32,
 ) {
     let Some(call) = at.as_call().filter(|call| call.tail_call() != TailCall::Must) else { return };
     let Some(name) = call.called().as_function().map(Function::name) else { return };
@@ -330,7 +332,7 @@ fn entered_by_others(program: &Program, functions: &[Traced<'_>]) -> HashSet<Fun
 pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &[PlannedFunction], sites: &str) {
     let block = module.external_thread_local(trace::TLS_SYMBOL, trace::SIZE, trace::ALIGN);
     let pending = module.const_offset(block, trace::PENDING);
-    module.append_bits(APPEND, pending, functions::FLUSH, (tables::PLACES, TRACED));
+    module.append_bits(APPEND, pending, functions::FLUSH, tables::PLACES, TRACED);
     let mut places: HashMap<Function<'_>, Alias<'_>> = HashMap::new();
     // Calls of a function's thunk are calls of the function.
     let untraced: HashSet<String> = before.untraced.iter().map(|function| function.name()).collect();

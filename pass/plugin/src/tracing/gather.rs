@@ -10,8 +10,8 @@ use pcce_tracing::{Block, Flow, Role};
 
 use super::Calls;
 use super::emit::ENDS;
-use crate::code::{Code, FunctionCode};
 use crate::facts::{Target, resolve};
+use crate::handles::{Code, FunctionCode};
 use crate::llvm::{self, Call, Instruction, Module, Opcode, TailCall};
 use crate::places;
 
@@ -43,8 +43,10 @@ pub struct Node<'m> {
 /// Reads the instrumented functions, in the order of their numbers. `blocks`: blocks are nodes as well.
 pub fn gather<'m>(
     module: Module<'m>,
-    (program, code): (&Program, &Code<'m>),
-    (calls, blocks): (Calls, bool),
+    program: &Program,
+    code: &Code<'m>,
+    calls: Calls,
+    blocks: bool,
     names: &mut Strings,
     skipped: &[bool],
 ) -> Vec<Traced<'m>> {
@@ -65,7 +67,7 @@ pub fn gather<'m>(
             if let Kind::Call(callee) = functions[i].nodes[node].kind
                 && functions[callee as usize].leaves
             {
-                functions[i].flow.roles[node] = Role::Writes;
+                functions[i].flow.roles[node] = Role::MarksBehind;
             }
         }
     }
@@ -212,8 +214,8 @@ impl<'m> Reader<'_, 'm> {
                     continue;
                 };
                 let role = match kind {
-                    Kind::Open(_) if places::returns(call) => Role::Writes,
-                    Kind::Open(_) if ends_thread(call) => Role::Tells,
+                    Kind::Open(_) if places::returns(call) => Role::MarksBehind,
+                    Kind::Open(_) if ends_thread(call) => Role::MarksBefore,
                     _ => Role::Event,
                 };
                 push(kind, instruction, role);

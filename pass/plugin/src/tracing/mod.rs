@@ -14,9 +14,9 @@ use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::{CallKind, Patterns, Program, TailCallee};
 use pcce_options::{Granularity, PassOptions};
 
-use crate::code::Code;
 use crate::error::Error;
 use crate::facts::Binding;
+use crate::handles::Code;
 use crate::llvm::Module;
 
 /// The state between [`insert`] and [`finish`].
@@ -78,7 +78,8 @@ pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<V
 /// Names of functions cannot be read.
 pub fn insert<'m>(
     module: Module<'m>,
-    (program, code): (&Program, &Code<'m>),
+    program: &Program,
+    code: &Code<'m>,
     ((name, key), left_out): ((&str, u64), Vec<bool>),
     options: &PassOptions,
     calls: Calls,
@@ -90,7 +91,7 @@ pub fn insert<'m>(
     warnings.extend(unused.into_iter().filter(|_| calls.binding == Binding::Program));
     skipped.iter_mut().zip(left_out).for_each(|(skipped, left_out)| *skipped |= left_out);
     let blocks = options.common.trace == Some(Granularity::Blocks);
-    let functions = gather::gather(module, (program, code), (calls, blocks), &mut names, &skipped);
+    let functions = gather::gather(module, program, code, calls, blocks, &mut names, &skipped);
     if let Some(baseline) = options.trace_baseline {
         return Ok(Before::Numbers(baseline::insert(module, program, code, &functions, baseline)));
     }

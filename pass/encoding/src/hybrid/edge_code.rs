@@ -1,6 +1,6 @@
 //! What a call site does in a hybrid encoding, and what may be chosen about that.
 
-use crate::code::EdgeCode;
+use crate::edge_code::EdgeCode;
 
 /// What may be chosen about a hybrid encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]

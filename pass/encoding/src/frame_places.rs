@@ -7,7 +7,25 @@
 use petgraph::algo::dominators::simple_fast;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use crate::flow::FlowBlock;
+/// A basic block of a function.
+#[derive(Clone, Debug)]
+pub struct FlowBlock {
+    /// Expected executions for one of the function.
+    pub frequency: f64,
+    /// The successor edges, in the order of the code.
+    pub ways: Vec<Way>,
+}
+
+/// An edge from the end of one block to the beginning of another.
+#[derive(Clone, Debug)]
+pub struct Way {
+    /// The number of the other block.
+    pub to: u32,
+    /// The probability of the edge at the end of the block.
+    pub probability: f64,
+    /// True if code can be inserted on the edge.
+    pub can_be_split: bool,
+}
 
 /// Where the common words of the frame are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,7 +136,6 @@ pub fn frame_places(blocks: &[FlowBlock], pushes: &[bool]) -> Vec<FramePlace> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Way;
 
     /// A block, and whether it has pushes.
     fn block(frequency: f64, pushes: bool, ways: &[(u32, f64)]) -> (FlowBlock, bool) {

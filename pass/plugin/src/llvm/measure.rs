@@ -41,8 +41,8 @@ impl Bitcode {
         }
     }
 
-    /// A copy of the module, in a context of its own: what LLVM has to say of it nobody is told, and all of it ends
-    /// with it.
+    /// A copy of the module in a context of its own. LLVM's messages about it are not printed, and everything
+    /// ends with it.
     ///
     /// # Errors
     /// LLVM cannot read its own bitcode.
