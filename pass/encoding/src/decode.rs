@@ -29,7 +29,7 @@ impl SubPaths {
     ///
     /// # Errors
     ///
-    /// [`PathError`]; calls that were told before belong to no path.
+    /// [`PathError`]; calls that were reported before it belong to no path.
     #[inline]
     pub fn path_from(
         &self,

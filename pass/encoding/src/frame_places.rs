@@ -1,8 +1,8 @@
 //! The places where a function writes the words that all its pushes share.
 //!
-//! The frame of a push holds the state that the function found at its entry, which is the same at each of its
-//! pushes. So these words are written once on each way to a push: in front of the first push, or earlier where that
-//! is expected to run less often, as outside of a loop.
+//! The frame of a push holds the state that the function found at its entry, which is the same for all its
+//! pushes. So these words are written once on each path to a push: in front of the first push, or earlier
+//! where that is expected to run less often, for instance outside of a loop.
 
 use petgraph::algo::dominators::simple_fast;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -10,7 +10,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 /// A basic block of a function.
 #[derive(Clone, Debug)]
 pub struct FlowBlock {
-    /// Expected executions for one of the function.
+    /// Expected executions for one execution of the function.
     pub frequency: f64,
     /// The successor edges, in the order of the code.
     pub ways: Vec<Way>,
@@ -27,38 +27,38 @@ pub struct Way {
     pub can_be_split: bool,
 }
 
-/// Where the common words of the frame are written.
+/// A place where the common words of the frame are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FramePlace {
     /// In this block, in front of its first push.
     FirstPush(u32),
     /// At the end of this block, in front of the terminator.
     End(u32),
-    /// On the way from this block that has this place in its list.
+    /// On the edge from this block that has this place in its list.
     On(u32, u32),
 }
 
-/// In a loop that is left for a place in front of it, this share of the rounds must be expected to push. (The
-/// interpreter loop of Lua has pushes in many of its cases. With its place at the function's entry, that cost more
-/// than all its pushes.)
+/// A place moves in front of a loop only if this share of the iterations is expected to push. (The
+/// interpreter loop of Lua has pushes in many of its cases. With its place at the function's entry, that cost
+/// more than all its pushes.)
 const OFTEN: f64 = 0.5;
 
 /// Expected executions of the places for all pushes that a node dominates.
 #[derive(Clone, Copy, Default)]
 struct Below {
-    /// Of all together.
+    /// The sum over all places.
     all: f64,
-    /// Of the one that runs most often.
+    /// The executions of the most frequent place.
     hottest: f64,
-    /// Of whatever runs most often on the way to that one.
+    /// The executions of the most frequent node on the path to that place.
     peak: f64,
     /// True if the node itself is the only place.
     itself: bool,
 }
 
-/// The places for a function whose entry is block 0: on each way to a push there is one. A place further up is
-/// preferred to those below it if it is expected to run less often than they together. `pushes`: of each block,
-/// whether it has pushes.
+/// The places for a function whose entry is block 0. Each path to a push has one. A place further up is
+/// preferred if it is expected to run less often than the places below it together. `pushes` has for each
+/// block whether it pushes.
 ///
 /// # Panics
 ///
@@ -66,7 +66,7 @@ struct Below {
 pub fn frame_places(blocks: &[FlowBlock], pushes: &[bool]) -> Vec<FramePlace> {
     assert_eq!(blocks.len(), pushes.len());
     let mut graph = DiGraph::<(), ()>::with_capacity(blocks.len(), 2 * blocks.len());
-    // Blocks, and behind them ways on which a place could be better than in the blocks at its ends.
+    // Blocks, and behind them edges on which a place could be better than in the blocks at their ends.
     let mut nodes: Vec<(f64, bool, FramePlace)> = Vec::with_capacity(blocks.len());
     let mut ways_to = vec![0; blocks.len()];
     for ((block, &pushes), number) in blocks.iter().zip(pushes).zip(0..) {

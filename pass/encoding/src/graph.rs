@@ -45,8 +45,8 @@ pub enum Rule {
     #[default]
     Free,
     Pushes,
-    /// It adds, whatever that costs elsewhere. Edges of which this is said must be acyclic. Where ids are too few for
-    /// them, they push all the same: whoever says this looks at the codes.
+    /// The edge adds, whatever that costs elsewhere. Edges with this rule must be acyclic. Where ids are too
+    /// few for them, they push all the same, so the caller must check the codes.
     Adds,
 }
 
@@ -55,10 +55,10 @@ pub enum Rule {
 /// Two calls of one function by the same caller are two edges, and a function may call itself.
 #[derive(Clone, Debug, Default)]
 pub struct CallGraph {
-    /// The open node, and for each function that open calls may reach, how often one does.
+    /// The open node, and for each function that open calls may reach, its share of open calls.
     pub(crate) open: Option<u32>,
     pub(crate) share: Vec<Option<f64>>,
-    /// Executions of each function, where they were counted.
+    /// Counted executions of functions.
     pub(crate) counted: Vec<Option<f64>>,
     pub(crate) entry: Vec<bool>,
     pub(crate) required_push: Vec<bool>,
@@ -92,7 +92,7 @@ impl CallGraph {
         FunctionId(id)
     }
 
-    /// Says how often the function was executed in a profile, instead of an estimate from its callers. NaN and
+    /// Sets the executions of the function in a profile, which replace an estimate from its callers. NaN and
     /// negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
     ///
     /// # Panics
@@ -102,11 +102,12 @@ impl CallGraph {
         self.counted[function.index()] = Some(weight(count));
     }
 
-    /// Adds the open node, which stands for whatever a call reaches whose callee is not known: one of its targets.
+    /// Adds the open node. It stands for the callee of a call whose callee is unknown: one of its targets.
     ///
-    /// Edges to it are *open calls*. They get addition values as other edges do, so that an open call need not
-    /// push; the id with which it enters some target tells the call site, whichever target that is (one addition
-    /// value for all targets of a call, as DeltaPath has it). Who enters a target in another way does so with id 0.
+    /// Edges to it are *open calls*. They get addition values as other edges do, so that an open call need
+    /// not push. The id with which it enters a target identifies the call site, whichever target that is (one
+    /// addition value for all targets of a call, as in DeltaPath). All other callers enter a target with id
+    /// 0.
     ///
     /// # Panics
     ///
@@ -118,9 +119,9 @@ impl CallGraph {
         node
     }
 
-    /// Says that open calls may reach the function, which makes it an entry, and how often: `share` of one open
-    /// call. The share only steers which edges become cheap. NaN and negative values count as 0, values above 10¹⁰⁰
-    /// as 10¹⁰⁰.
+    /// Declares that open calls may reach the function, which makes it an entry. `share` is its share of an
+    /// open call. The share only steers which edges become cheap. NaN and negative values count as 0, values
+    /// above 10¹⁰⁰ as 10¹⁰⁰.
     ///
     /// # Panics
     ///

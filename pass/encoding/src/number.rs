@@ -115,13 +115,13 @@ impl Limits {
     }
 }
 
-/// How functions can be entered.
+/// The ways to enter functions.
 struct Starts {
-    /// Those with the dummy in-edge before anything is cut.
+    /// Functions with the dummy in-edge before anything is cut.
     entry: Vec<bool>,
-    /// Those whose offset is 0.
+    /// Functions whose offset is 0.
     fixed: Vec<bool>,
-    /// Those that are entered otherwise than by edges that must add.
+    /// Functions that are entered otherwise than by edges that must add.
     otherwise: Vec<bool>,
     /// For each edge, whether it must add and does.
     must_add: Vec<bool>,
@@ -136,7 +136,7 @@ impl Starts {
         for function in 0..graph.functions() {
             let callers = in_edges.of(function);
             let added = callers.iter().filter(|&&edge| adds(codes[edge as usize])).count();
-            // Of the others, decoding may be told where the sub-path starts.
+            // For the other functions, decoding may know where the sub-path starts.
             let required = |edge: &u32| codes[*edge as usize] == EdgeCode::Push(PushReason::Required);
             fixed[function] |= callers.is_empty() || callers.iter().any(required);
             entry[function] |= fixed[function] || added == 0 || added < callers.len() && !known_starts;
@@ -211,25 +211,26 @@ impl<'a> Draft<'a> {
         Self { input, threshold, numbering }
     }
 
-    /// How many contexts an edge brings in.
+    /// The number of contexts that an edge brings in.
     fn contexts(&self, edge: u32) -> u128 {
         u128::from(self.numbering.num_cc[self.input.graph.caller[edge as usize] as usize])
     }
 
-    /// How many contexts the dummy in-edge brings in. That of functions that open calls may reach is the open node's.
+    /// The number of contexts that the dummy in-edge brings in. If open calls may reach the function, it is
+    /// the open node's.
     fn dummy(&self, function: usize) -> u128 {
         let first = self.input.in_edges.of(function).first();
         let open = first.is_some_and(|&edge| self.input.graph.is_open_edge(edge));
         u128::from(self.numbering.entry[function] && !open)
     }
 
-    /// Cuts an in-edge. Unless decoding is told where the sub-path starts, an id has to say so.
+    /// Cuts an in-edge. Unless decoding knows where the sub-path starts, an id has to say so.
     fn cut(&mut self, function: usize, edge: u32) {
         self.numbering.codes[edge as usize] = CUT;
         self.numbering.entry[function] |= !self.input.known_starts;
     }
 
-    /// Lists the in-edges that add, and cuts what the threshold says.
+    /// Lists the in-edges that add, and cuts those below the threshold.
     fn take(&mut self, function: usize, incoming: &mut Vec<u32>) {
         let Input { graph, weights, ref in_edges, ref limits, ref starts, .. } = *self.input;
         let Threshold { weight, spare } = self.threshold;
@@ -247,7 +248,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Cuts edges that ids are too few for.
+    /// Cuts edges for which ids are too few.
     fn fit(&mut self, function: usize, incoming: &mut Vec<u32>) {
         let Input { graph, ref limits, ref limit, ref starts, .. } = *self.input;
         let limit = limit[function];
@@ -258,7 +259,7 @@ impl<'a> Draft<'a> {
         }
         // At least one edge is cut.
         self.numbering.entry[function] |= !self.input.known_starts;
-        // Those that must not push take their room first, the open node's in front of all.
+        // Edges that must not push take their ids first, the open node's before all others.
         let may_push = |edge: u32| !graph.is_open_edge(edge) && !starts.must_add[edge as usize];
         incoming.sort_by_key(|&edge| (!graph.is_open_edge(edge), may_push(edge)));
         let is_open = graph.open == Some(function as u32);

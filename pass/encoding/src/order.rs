@@ -11,7 +11,7 @@ use petgraph::visit::DfsPostOrder;
 
 use crate::graph::CallGraph;
 
-/// Which component each function is in, and an order to visit functions in.
+/// The component of each function, and an order to visit functions in.
 pub(crate) struct Components {
     /// Component of each function.
     pub(crate) of: Vec<u32>,
@@ -20,7 +20,7 @@ pub(crate) struct Components {
     pub(crate) order: Vec<u32>,
 }
 
-/// For each edge of a graph whether it lies on a cycle.
+/// Returns for each edge of a graph whether it lies on a cycle.
 pub fn edges_on_cycles(graph: &CallGraph) -> Vec<bool> {
     let functions = digraph(graph.functions(), graph.ends());
     let of = components(&functions);
@@ -47,7 +47,7 @@ impl Components {
     }
 }
 
-/// Functions such that callers come before callees.
+/// The functions in an order in which callers come before callees.
 ///
 /// # Errors
 ///

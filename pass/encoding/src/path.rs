@@ -9,7 +9,8 @@ use crate::graph::FunctionId;
 use crate::order;
 use crate::table::{AddEdge, FunctionRow, TableError};
 
-/// A call of a decoded sub-path. An open call is one: what lies between it and the entry that it reached is not told.
+/// A call of a decoded sub-path. It may be an open call: the calls between it and the entry that it reached
+/// are not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The label of the edge.
@@ -29,19 +30,19 @@ pub enum Step {
     Call(Call),
 }
 
-/// Why there is no path.
+/// The reason why there is no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PathError {
     /// No sub-path has this number and stack offset.
     #[error("there is no such sub-path")]
     NoSuchPath,
-    /// Without the stack offset, several may be meant.
+    /// Without the stack offset, several sub-paths are possible.
     #[error("the stack offset is not known, and the number stands for several sub-paths")]
     Ambiguous,
 }
 
-/// Why there is nothing to decode.
+/// The reason why an id cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum IdError {
@@ -50,7 +51,7 @@ pub enum IdError {
     NoSuchFunction {
         /// The function's number.
         function: usize,
-        /// How many functions the table has.
+        /// The number of functions in the table.
         functions: usize,
     },
     /// The function has no such id.
@@ -148,8 +149,8 @@ impl PathDecoder {
         self.path_from(None, function, id)
     }
 
-    /// The same for a sub-path of which it may be known that it starts in the function `start` with its id 0: the
-    /// calls that led there are another sub-path's. A path that does not come to that function ends where
+    /// The calls of a sub-path that may be known to start in the function `start` with its id 0: the calls
+    /// that led there belong to another sub-path. A path that does not come to that function ends where
     /// [`Self::path`] ends.
     ///
     /// # Errors

@@ -15,10 +15,10 @@ use crate::weight;
 
 /// Thresholds to try. Half of the edges are hotter than the first, and for each next one a third fewer.
 const THRESHOLDS: usize = 12;
-/// What a push and its pop cost, in additions and their reversals. An estimate: micro-benchmarks gave 1 to 2.6 ns
-/// for the one and 0.5 to 2.1 ns for the other, and what is pushed makes tokens longer as well.
+/// The cost of a push and its pop, in additions and their reversals. An estimate: micro-benchmarks gave 1 to
+/// 2.6 ns for the one and 0.5 to 2.1 ns for the other, and pushes also make tokens longer.
 const PUSH_COST: f64 = 4.0;
-/// What an addition and its reversal cost whose constant no instruction of the machine holds.
+/// The cost of an addition and its reversal whose constant does not fit an instruction of the machine.
 const LARGE_COST: f64 = 1.5;
 /// Offsets that are far from each other are taken if they cost less than this times the others. (perl, small workload:
 /// 1.5 % fewer expected additions, and 6 M more instructions.)
@@ -28,7 +28,7 @@ const MUCH_LESS: f64 = 0.9;
 pub(crate) struct Reduced {
     pub(crate) numbering: Numbering,
     pub(crate) offsets: Vec<u64>,
-    /// How different offsets may be.
+    /// The permitted difference of offsets.
     pub(crate) spread: u64,
     cost: f64,
 }
@@ -58,7 +58,7 @@ pub(crate) fn reduce(graph: &CallGraph, weights: &[f64], codes: &[EdgeCode], opt
     best
 }
 
-/// What all numberings of a graph have in common.
+/// The data that all numberings of a graph share.
 struct Trial<'a> {
     input: Input<'a>,
     /// All edges.

@@ -1,10 +1,10 @@
-//! The rows of a table that describes an encoding, as a dictionary file holds them, and what may be wrong with them.
+//! The rows of a table that describes an encoding, as a dictionary file holds them, and their errors.
 
 use thiserror::Error;
 
 use crate::graph::FunctionId;
 
-/// What a table says about one function.
+/// The row of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionRow {
     /// How many ids the function has, at least 1.
@@ -15,7 +15,7 @@ pub struct FunctionRow {
     pub open: bool,
 }
 
-/// What a table says about one edge that adds. Edges that push have no row: a sub-path never contains them.
+/// The row of an edge that adds. Edges that push have no row: a sub-path never contains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddEdge {
     /// The function that contains the call site.
@@ -24,11 +24,12 @@ pub struct AddEdge {
     pub callee: FunctionId,
     /// The addition value.
     pub value: u64,
-    /// A label of the caller's choice, handed back by decoding.
+    /// A label chosen by the caller, which decoding returns.
     pub site: u32,
 }
 
-/// Why rows are not the table of an encoding. Edges are named by their place in the iteration, from 0.
+/// A reason why rows are not the table of an encoding. Edges are named by their place in the iteration, from
+/// 0.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TableError {

@@ -10,7 +10,7 @@ use crate::order;
 use crate::path::{Call, PathError};
 use crate::table::{AddEdge, FunctionRow, TableError};
 
-/// What a table says about one edge that adds, and the stack.
+/// An edge of a table that adds, with its frame offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackEdge {
     pub add: AddEdge,
@@ -18,8 +18,8 @@ pub struct StackEdge {
     pub frame_offset: Option<u32>,
 }
 
-/// A checked table that decodes numbers and stack offsets of a hybrid encoding: what
-/// [`PathDecoder`](crate::decode::PathDecoder) is for others. [`HybridOptions::default`] made the encoding.
+/// A checked table that decodes numbers and stack offsets of a hybrid encoding, made with
+/// [`HybridOptions::default`]. [`PathDecoder`](crate::decode::PathDecoder) decodes those of other encodings.
 #[derive(Clone, Debug)]
 pub struct StackPathDecoder {
     paths: Paths,
@@ -29,9 +29,10 @@ pub struct StackPathDecoder {
 }
 
 impl StackPathDecoder {
-    /// Checks a table and makes a decoder of it. `unknown_base`: of the functions, whether nobody knows where the
-    /// sub-paths begin that begin there ([`Hybrid::has_unknown_base`](super::Hybrid::has_unknown_base)).
-    /// `open_node` is the function that stands for the open node, if there is one.
+    /// Checks a table and makes a decoder of it. `unknown_base` has for each function whether it is unknown
+    /// where on the stack its sub-paths begin
+    /// ([`Hybrid::has_unknown_base`](super::Hybrid::has_unknown_base)). `open_node` is the function that
+    /// stands for the open node, if there is one.
     ///
     /// # Errors
     ///
@@ -76,7 +77,7 @@ impl StackPathDecoder {
     ///
     /// # Errors
     ///
-    /// [`PathError`]; calls that were told before belong to no path.
+    /// [`PathError`]; calls that were reported before it belong to no path.
     pub fn path_from(
         &self,
         start: Option<FunctionId>,

@@ -61,11 +61,11 @@ pub fn hybrid(graph: &CallGraph, encoding: &Encoding, stack: &Stack, options: &H
     Hybrid { paths, callees: graph.callee.clone(), offsets, calls: calls as u32 }
 }
 
-/// The graph with the open node's edges, and what is known of it.
+/// The graph with the open node's edges, and the facts about it.
 struct Input<'a> {
     graph: &'a CallGraph,
     encoding: &'a Encoding,
-    /// Those of the encoding, and behind them the open node's, which add nothing.
+    /// The codes of the encoding's edges. The open node's edges, which add nothing, come behind them.
     codes: Vec<EdgeCode>,
     frame_offsets: Vec<Option<u32>>,
     unknown_base: Vec<bool>,
@@ -107,7 +107,7 @@ impl<'a> Input<'a> {
         input
     }
 
-    /// The functions that edges lead to that add.
+    /// The callees of edges that add.
     fn callees(&self, function: u32) -> impl Iterator<Item = usize> + '_ {
         self.out_edges.of(function as usize).iter().map(|&edge| self.graph.callee[edge as usize] as usize)
     }
@@ -129,7 +129,7 @@ impl<'a> Input<'a> {
     /// Functions whose contexts must be told apart by numbers alone.
     fn by_number(&self, stack: &Stack) -> Vec<bool> {
         let mut by_number = stack.numbers_only.clone();
-        // Below a call whose frame offset nobody knows, the contexts above are told by numbers alone.
+        // Below a call whose frame offset is unknown, numbers alone tell the contexts above apart.
         let mut varying = stack.varying.clone();
         for &function in &self.order {
             if varying[function as usize] {
@@ -145,7 +145,7 @@ impl<'a> Input<'a> {
         for &function in self.order.iter().rev() {
             by_number[function as usize] |= self.callees(function).any(|callee| by_number[callee]);
         }
-        // So are those below a known start whose base is not known: whatever leads there from elsewhere has other stack
+        // The same holds below a known start whose base is unknown: edges from elsewhere bring other stack
         // offsets.
         let unknown = std::iter::zip(&self.unknown_base, &self.encoding.fixed);
         let mut below: Vec<bool> = unknown.map(|(&unknown, &fixed)| unknown && !fixed).collect();
@@ -159,9 +159,9 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Functions such that callers, by edges that add, come before callees: each directly behind the last of its
-/// callers, and whoever else these lead to. Which edges turn out free depends on the order, so it is not
-/// petgraph's, which goes deep first.
+/// The functions in an order in which callers, by edges that add, come before callees. Each function comes
+/// directly behind the last of its callers, and the other callees of these. The order decides which edges
+/// become free, so it is not petgraph's, which goes deep first.
 fn breadth_first(graph: &CallGraph, in_edges: &Groups, out_edges: &Groups) -> Vec<u32> {
     let functions = 0..graph.functions();
     let mut waiting: Vec<usize> = functions.map(|function| in_edges.of(function).len()).collect();
@@ -180,14 +180,14 @@ fn breadth_first(graph: &CallGraph, in_edges: &Groups, out_edges: &Groups) -> Ve
     order
 }
 
-/// The codes of edges in the making: those of the functions so far have been chosen.
+/// The codes of edges under construction: those of the functions so far have been chosen.
 struct Choice<'a> {
     input: &'a Input<'a>,
     options: &'a HybridOptions,
     by_number: Vec<bool>,
     /// Edges that offsets make free whatever their values are.
     in_forest: Vec<bool>,
-    /// Offsets that are known so far.
+    /// The offsets that are known so far.
     forest: Forest,
     codes: Vec<HybridCode>,
     regions: Vec<Region>,
@@ -202,7 +202,7 @@ impl Choice<'_> {
         let first = in_edges.of(function).first();
         let through_open = first.is_some_and(|&edge| graph.is_open_edge(edge));
         let mut region = if through_open { Region::default() } else { Region::begun(self.bases[function]) };
-        // Whoever an open call reaches may be of another module, which sees by the id that it was one.
+        // An open call may reach a function of another module, which recognises the call by the id.
         let fixed = self.by_number[function] || graph.open == Some(function as u32);
         for edge in in_edges.of(function).iter().map(|&edge| edge as usize) {
             let code = if fixed { self.codes[edge] } else { self.cheapest(edge, &region) };
@@ -222,7 +222,7 @@ impl Choice<'_> {
     fn cheapest(&mut self, edge: usize, region: &Region) -> HybridCode {
         let HybridCode::Add(value) = self.codes[edge] else { unreachable!("in-edges add") };
         let (caller, callee) = (self.input.graph.caller[edge], self.input.graph.callee[edge]);
-        // What makes the edge free, if the offsets of both ends are known.
+        // The value that makes the edge free, if the offsets of both ends are known.
         let (one, other) = (self.forest.find(caller), self.forest.find(callee));
         let difference = one.1.wrapping_sub(other.1);
         let free = (one.0 == other.0 && !self.options.guards).then_some(HybridCode::Add(difference));
@@ -231,7 +231,7 @@ impl Choice<'_> {
         let above = &self.regions[caller as usize];
         let fits = |&code: &HybridCode| {
             let possible = match code {
-                // Ids stay below those of the in-edges to come.
+                // Ids stay below those of the in-edges that follow.
                 HybridCode::Add(wanted) => wanted <= value,
                 _ => value > 0,
             };
