@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
-    // Functions of LLVM are looked up when they are first called: another version may lack some, and is told so before
-    // that by `llvmGetPassPluginInfo`.
+    // Functions of LLVM are looked up when they are first called: another version may lack some, and
+    // `llvmGetPassPluginInfo` reports it before that.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,lazy");
     println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-env-changed=LLVM_CONFIG");
-    let llvm = if cfg!(feature = "llvm22") { "22" } else { "19" };
+    // lib.rs makes sure that there is exactly one.
+    let features =
+        std::env::vars().filter_map(|(name, _)| Some(name.strip_prefix("CARGO_FEATURE_LLVM")?.to_owned()));
+    let llvm = features.max().unwrap_or_default();
     let config = std::env::var("LLVM_CONFIG").unwrap_or_else(|_| format!("llvm-config-{llvm}"));
     let ask = |what: &str| {
         let output = Command::new(&config).arg(what).output().unwrap_or_else(|e| {
@@ -22,7 +25,7 @@ fn main() {
     };
     let version = ask("--version");
     let major = version.split('.').next();
-    assert!(major == Some(llvm), "{config} is of LLVM {version}; this plugin is for LLVM {llvm}");
+    assert!(major == Some(&*llvm), "{config} is of LLVM {version}; this plugin is for LLVM {llvm}");
     let mut sources: Vec<PathBuf> = ["shim", "shim/machine"]
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).expect("the folder is there"))

@@ -169,7 +169,7 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_divert(self.raw(), thunk.raw(), id, top, tag) }
     }
 
-    /// Makes the function begin with a call of `name`, of the same image, of [`pcce_abi::trace::ENTRY_LEN`]
+    /// Makes the function begin with a call of `name`, of the same image, of `entry_len`
     /// bytes, when it is entered by its address.
     pub fn begin_with_call(self, name: &str) {
         // SAFETY: a live function with a body; the name is copied.

@@ -333,6 +333,7 @@ pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &[PlannedFunctio
     let block = module.external_thread_local(trace::TLS_SYMBOL, trace::SIZE, trace::ALIGN);
     let pending = module.const_offset(block, trace::PENDING);
     module.append_bits(APPEND, pending, functions::FLUSH, tables::PLACES, TRACED);
+    let entry_len = module.machine().shared().entry_len;
     let mut places: HashMap<Function<'_>, Alias<'_>> = HashMap::new();
     // Calls of a function's thunk are calls of the function.
     let untraced: HashSet<String> = before.untraced.iter().map(|function| function.name()).collect();
@@ -347,8 +348,7 @@ pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &[PlannedFunctio
                 && before.entered.contains(&value)
             {
                 let name = format!(".L__pcce_behind.{}", places.len());
-                let place =
-                    places.entry(value).or_insert_with(|| value.place_behind(&name, trace::ENTRY_LEN));
+                let place = places.entry(value).or_insert_with(|| value.place_behind(&name, entry_len));
                 call.enter_at(*place);
             }
         }

@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-/// What the pass writes into objects of a machine, and the step at the link reads in them.
+/// Machine code that the pass writes into objects, and that the link step reads and changes.
 pub struct ObjectCode {
     /// The first bytes of each body of a skeleton: an instruction that ends the process, with two letters.
     pub mark: [u8; 4],
