@@ -112,26 +112,23 @@ impl Module {
     }
 }
 
-/// Checks whether all modules were compiled with these options of the wrapper.
+/// Checks that all modules were compiled with these options of the wrapper.
 ///
 /// # Errors
 /// [`Error::Without`].
-pub fn have<'a>(modules: &[Module], asked_for: impl Iterator<Item = &'a str> + Clone) -> Result<(), Error> {
-    let mut with_facts = modules.iter().filter(|module| module.facts.is_some());
-    with_facts.try_for_each(|module| has(&module.symbols, asked_for.clone()))
-}
-
-/// Checks whether a module was compiled with these options of the wrapper.
-///
-/// # Errors
-/// [`Error::Without`].
-fn has<'a>(module: &dictionary::Module, asked_for: impl Iterator<Item = &'a str>) -> Result<(), Error> {
-    for option in asked_for {
-        // A heap profile needs this option of the pass.
-        let of_pass = if option == "heap" { "publish" } else { option };
-        let is_it = |given: &String| given.split('=').next() == Some(of_pass);
-        if !module.options.iter().any(is_it) {
-            return Err(Error::Without { module: module.name.clone(), option: option.to_owned() });
+pub fn check_options<'a>(
+    modules: &[Module],
+    asked_for: impl Iterator<Item = &'a str> + Clone,
+) -> Result<(), Error> {
+    for module in modules.iter().filter(|module| module.facts.is_some()) {
+        for option in asked_for.clone() {
+            // A heap profile needs this option of the pass.
+            let of_pass = if option == "heap" { "publish" } else { option };
+            let is_it = |given: &String| given.split('=').next() == Some(of_pass);
+            if !module.symbols.options.iter().any(is_it) {
+                let module = module.symbols.name.clone();
+                return Err(Error::Without { module, option: option.to_owned() });
+            }
         }
     }
     Ok(())

@@ -89,7 +89,7 @@ impl Generate for Generator {
             modules.push(read);
         }
         let asked_for = env::var(pcce_options::ASKED_VARIABLE).unwrap_or_default();
-        pcce_link::have(&modules, asked_for.split(';').filter(|name| !name.is_empty()))?;
+        pcce_link::check_options(&modules, asked_for.split(';').filter(|name| !name.is_empty()))?;
         let image = fs::read(first.output)?;
         let scratch = Scratch::read(&image, &modules)?;
         let compiles = first.modules.iter().any(|module| module.by_linker);
