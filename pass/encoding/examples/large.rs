@@ -1,10 +1,11 @@
 //! Encodes a large call graph and decodes a million ids of it; prints seconds and peak memory.
 //!
-//! `cargo run --release -p pcce-encoding --example large [FUNCTIONS [EDGES]]`, 100,000 and 1,000,000 unless told.
+//! `cargo run --release -p pcce-encoding --example large [FUNCTIONS [EDGES]]`, 100,000 and 1,000,000 unless
+//! told.
 //!
 //! The graph is the same on every run. Functions stand in an order, and most calls lead forward to a function
-//! nearby, as in real programs; a tenth lead to a few hundred popular functions near the end, a twentieth back,
-//! which makes one component of most functions, and frequencies spread over six decades.
+//! nearby, as in real programs; a tenth lead to a few hundred popular functions near the end, a twentieth
+//! back, which makes one component of most functions, and frequencies spread over six decades.
 
 use std::time::Instant;
 

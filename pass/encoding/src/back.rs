@@ -1,35 +1,38 @@
-//! Back edges: which edges of the recursive part push, so that the rest is acyclic (the paper, §5, Algorithm 3).
+//! Back edges: which edges of the recursive part push, so that the rest is acyclic (the paper, §5, Algorithm
+//! 3).
 //!
-//! The paper takes whatever a depth-first search meets as a back edge. That can put a push on a hot edge only because
-//! a cold one was met first, which DACCE (§6.4, perlbench and xalancbmk) measured to be expensive. What we want is a
-//! feedback arc set of small weight, that is, few executed pushes; the smallest is NP-hard to find.
+//! The paper takes whatever a depth-first search meets as a back edge. That can put a push on a hot edge only
+//! because a cold one was met first, which DACCE (§6.4, perlbench and xalancbmk) measured to be expensive.
+//! What we want is a feedback arc set of small weight, that is, few executed pushes; the smallest is NP-hard
+//! to find.
 //!
-//! Here edges are added to an acyclic graph one by one, hottest first, and one that would close a cycle becomes a back
-//! edge. So a back edge always closes a cycle of edges at least about as hot as itself, and no back edge is needless.
-//! A topological order is kept up to date as edges come (Pearce and Kelly, "A dynamic topological sort algorithm for
-//! directed acyclic graphs", 2006): an edge that agrees with it costs nothing, another one a search between its ends.
-//! The order begins as a reverse postorder from the entries, and among edges of about the same weight (one power of
-//! two) those that agree with it go first, so that where weights say nothing the choice is the paper's.
+//! Here edges are added to an acyclic graph one by one, hottest first, and one that would close a cycle
+//! becomes a back edge. So a back edge always closes a cycle of edges at least about as hot as itself, and no
+//! back edge is needless. A topological order is kept up to date as edges come (Pearce and Kelly, "A dynamic
+//! topological sort algorithm for directed acyclic graphs", 2006): an edge that agrees with it costs nothing,
+//! another one a search between its ends. The order begins as a reverse postorder from the entries, and among
+//! edges of about the same weight (one power of two) those that agree with it go first, so that where weights
+//! say nothing the choice is the paper's.
 //!
-//! The searches have a budget proportional to the graph. Once it is spent, which takes tens of thousands of edges in
-//! one tangle, the edges left over, the coldest, become back edges unless they agree with the order. This keeps
-//! the whole near-linear.
+//! The searches have a budget proportional to the graph. Once it is spent, which takes tens of thousands of
+//! edges in one tangle, the edges left over, the coldest, become back edges unless they agree with the order.
+//! This keeps the whole near-linear.
 //!
-//! The common alternative, the greedy order of Eades, Lin and Smyth ("A fast and effective heuristic for the feedback
-//! arc set problem", 1993), with weights and with needless back edges undone afterwards, was tried on the graphs of
-//! `examples/large.rs`: its back edges were 10 to 40 % heavier, for more code.
+//! The common alternative, the greedy order of Eades, Lin and Smyth ("A fast and effective heuristic for the
+//! feedback arc set problem", 1993), with weights and with needless back edges undone afterwards, was tried
+//! on the graphs of `examples/large.rs`: its back edges were 10 to 40 % heavier, for more code.
 
 use std::cmp::Reverse;
 
 use crate::graph::{CallGraph, Rule};
 use crate::order::Components;
 
-/// How much hotter an open call is taken to be than its estimate, where only the coldest edges of a cycle push.
-/// What open calls reach is spread over all functions whose address is taken, while most calls go to few, and these
-/// call through pointers in turn. (Frequencies taken times random factors, in 8 ways: calls of profiles times the
-/// instructions of additions and pushes, without and with it, in % of the program's: vim 2.92 and 2.78, xz 0.50 and
-/// 0.26, sqlite3 1.52 and 1.50; from 16 to 10³⁰ about the same. tar and zstd differ by less than 0.01, and the
-/// other thirteen not at all.)
+/// How much hotter an open call is taken to be than its estimate, where only the coldest edges of a cycle
+/// push. What open calls reach is spread over all functions whose address is taken, while most calls go to
+/// few, and these call through pointers in turn. (Frequencies taken times random factors, in 8 ways: calls of
+/// profiles times the instructions of additions and pushes, without and with it, in % of the program's: vim
+/// 2.92 and 2.78, xz 0.50 and 0.26, sqlite3 1.52 and 1.50; from 16 to 10³⁰ about the same. tar and zstd
+/// differ by less than 0.01, and the other thirteen not at all.)
 const OPEN_HEAT: f64 = 16.0;
 
 /// Steps that searches may take, for each function and edge of the graph.
@@ -37,8 +40,9 @@ const BUDGET_PER_ELEMENT: usize = 16;
 /// Steps that searches may take in any graph, however small.
 const BUDGET_MIN: usize = 10_000_000;
 
-/// For each edge whether it is a back edge. `keep` tells the edges that do not push already; only they can be.
-/// `direct_first`: open calls come last, however hot, so that no other edge becomes a back edge for their sake.
+/// For each edge whether it is a back edge. `keep` tells the edges that do not push already; only they can
+/// be. `direct_first`: open calls come last, however hot, so that no other edge becomes a back edge for their
+/// sake.
 pub(crate) fn back_edges(
     graph: &CallGraph,
     weights: &[f64],
@@ -70,8 +74,8 @@ pub(crate) fn back_edges(
         let heat = weights[edge as usize] * if to_open && estimated { OPEN_HEAT } else { 1.0 };
         // Bits of floats that are not negative are in the order of the floats, exponent first.
         let bits = heat.to_bits();
-        // The edges from the open node are no call sites, and cannot push: they go first, with those that must not, and
-        // close no cycle among themselves.
+        // The edges from the open node are no call sites, and cannot push: they go first, with those that
+        // must not, and close no cycle among themselves.
         let first = !graph.is_open_edge(edge) && graph.rule[edge as usize] != Rule::Adds;
         let last = direct_first && to_open;
         (first, last, Reverse(bits >> 52), position[caller] > position[callee], Reverse(bits), edge)
@@ -158,10 +162,11 @@ impl Order {
         self.search.places[caller].position <= self.search.places[callee].position
     }
 
-    /// Brings the caller in front of the callee. None if there is a way from the callee to it, or no budget left.
+    /// Brings the caller in front of the callee. None if there is a way from the callee to it, or no budget
+    /// left.
     ///
-    /// What is between the two and reached from the callee must go behind what is between them and reaches the caller.
-    /// If the first includes the caller, there is a cycle.
+    /// What is between the two and reached from the callee must go behind what is between them and reaches
+    /// the caller. If the first includes the caller, there is a cycle.
     fn reorder(&mut self, caller: usize, callee: usize) -> Option<()> {
         let Self { callees, callers, search } = self;
         let (from, to) = (search.places[callee].position, search.places[caller].position);
@@ -188,7 +193,8 @@ impl Order {
 }
 
 impl Search {
-    /// Marks and lists what can be reached from a function within the bounds, or gives up when the budget is spent.
+    /// Marks and lists what can be reached from a function within the bounds, or gives up when the budget is
+    /// spent.
     fn reach(
         &mut self,
         neighbours: &Neighbours,

@@ -24,8 +24,9 @@ impl SubPaths {
     }
 
     /// Goes through the calls of the sub-path that this number of the function stands for, innermost first.
-    /// `start`: where the sub-path starts, if that is known ([`PathDecoder::path_from`]). `stack_offset`: how far
-    /// below the beginning of the sub-path's first activation that of the function begins, if that is known.
+    /// `start`: where the sub-path starts, if that is known ([`PathDecoder::path_from`]). `stack_offset`: how
+    /// far below the beginning of the sub-path's first activation that of the function begins, if that is
+    /// known.
     ///
     /// # Errors
     ///

@@ -3,8 +3,8 @@
 /// The options of an encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Width of an id in the instrumented program, 1 to 64; values outside count as the nearest one inside. No
-    /// function's `numCC` exceeds 2 to this power, nor, at 64 bits, 2⁶⁴ − 1.
+    /// Width of an id in the instrumented program, 1 to 64; values outside count as the nearest one inside.
+    /// No function's `numCC` exceeds 2 to this power, nor, at 64 bits, 2⁶⁴ − 1.
     pub id_bits: u32,
     /// True if decoding knows in which function a sub-path starts that a back edge or a cut began, since the
     /// site of a direct call tells it. Beyond the paper: the way up ends at that function, whatever other
@@ -39,8 +39,8 @@ impl EdgeCode {
 pub enum PushReason {
     /// It closes a cycle of the call graph (the paper, §5).
     Back,
-    /// It keeps the callee, or functions that the callee leads to, from having more contexts than ids can number
-    /// (selective reduction; the paper, §7). Only graphs that do not fit have such edges.
+    /// It keeps the callee, or functions that the callee leads to, from having more contexts than ids can
+    /// number (selective reduction; the paper, §7). Only graphs that do not fit have such edges.
     Cut,
     /// The graph demands it for every call of the callee.
     Required,

@@ -25,8 +25,8 @@ pub struct Summary {
     pub max_num_cc: u64,
 }
 
-/// A code for every edge of a call graph such that function, id and pushed pairs name the calling context exactly (the
-/// paper, §3, Definition 3).
+/// A code for every edge of a call graph such that function, id and pushed pairs name the calling context
+/// exactly (the paper, §3, Definition 3).
 ///
 /// Ids of the graph that was encoded index it; others make its methods panic, as indexing a slice does.
 #[derive(Clone, Debug)]
@@ -50,11 +50,11 @@ const MORE_PUSHES: f64 = 2.0;
 
 /// Encodes a call graph. Takes time and memory near-linear in functions and edges, and no recursion.
 ///
-/// A cycle through the open node can be cut at an open call or at a direct one. The open node makes cycles that no
-/// run ever sees, since it takes all targets for one, and estimates say little about how hot its targets are, so
-/// cutting at open calls is tried first. If the estimated pushes are many more than with the coldest edges of any
-/// kind, those are cut. (perl, small workload: 16 M instructions for the encoding by the first way, 24 M by the
-/// second; sqlite3 77 M and 24 M.)
+/// A cycle through the open node can be cut at an open call or at a direct one. The open node makes cycles
+/// that no run ever sees, since it takes all targets for one, and estimates say little about how hot its
+/// targets are, so cutting at open calls is tried first. If the estimated pushes are many more than with the
+/// coldest edges of any kind, those are cut. (perl, small workload: 16 M instructions for the encoding by the
+/// first way, 24 M by the second; sqlite3 77 M and 24 M.)
 pub fn encode(graph: &CallGraph, options: &Options) -> Encoding {
     let calls = graph.edges();
     let graph = &graph.with_open_edges();
@@ -99,10 +99,10 @@ impl Encoding {
         self.offsets.fill(0);
     }
 
-    /// Puts a new function into the middle of each of these calls, which push: ⟨caller, edge if the call has one⟩.
-    /// The caller calls it and adds 0; it pushes in the caller's place. So nothing else changes, but that the new
-    /// functions come in front of the open node. `graph` must be the graph that was encoded; it is changed in the
-    /// same way. Returns the edges of the new calls, whose callees are the new functions.
+    /// Puts a new function into the middle of each of these calls, which push: ⟨caller, edge if the call has
+    /// one⟩. The caller calls it and adds 0; it pushes in the caller's place. So nothing else changes, but
+    /// that the new functions come in front of the open node. `graph` must be the graph that was encoded; it
+    /// is changed in the same way. Returns the edges of the new calls, whose callees are the new functions.
     ///
     /// # Panics
     ///
@@ -138,16 +138,16 @@ impl Encoding {
         self.codes[edge.index()]
     }
 
-    /// How many sub-paths end in the function, at least 1: its ids are 0 up to, but not including, this (the paper,
-    /// §4).
+    /// How many sub-paths end in the function, at least 1: its ids are 0 up to, but not including, this (the
+    /// paper, §4).
     pub fn num_cc(&self, function: FunctionId) -> u64 {
         self.num_cc[function.index()]
     }
 
-    /// The offset of the function, modulo 2⁶⁴: the id that the program keeps is a number below [`Self::num_cc`]
-    /// plus this. It is 0 where a sub-path may start of which decoding is not told where it starts. If it is told
-    /// ([`Options::known_starts`]), the id is a number plus this minus the offset of the function where the
-    /// sub-path starts.
+    /// The offset of the function, modulo 2⁶⁴: the id that the program keeps is a number below
+    /// [`Self::num_cc`] plus this. It is 0 where a sub-path may start of which decoding is not told where it
+    /// starts. If it is told ([`Options::known_starts`]), the id is a number plus this minus the offset of
+    /// the function where the sub-path starts.
     pub fn offset(&self, function: FunctionId) -> u64 {
         self.offsets[function.index()]
     }
@@ -164,18 +164,19 @@ impl Encoding {
         }
     }
 
-    /// Returns whether id 0 in the function means that the sub-path starts there (the dummy in-edge; the paper,
-    /// Algorithm 3).
+    /// Returns whether id 0 in the function means that the sub-path starts there (the dummy in-edge; the
+    /// paper, Algorithm 3).
     ///
     /// So it is for the graph's entries, for functions without callers, and for every callee of an edge that
-    /// pushes; with [`Options::known_starts`], of the callees of back edges and cuts only for those that no other
-    /// edge leads to. If open calls may reach the function ([`CallGraph::is_open`]), ids below the open node's
-    /// `numCC` are those of the open node, and 0 is its dummy's.
+    /// pushes; with [`Options::known_starts`], of the callees of back edges and cuts only for those that no
+    /// other edge leads to. If open calls may reach the function ([`CallGraph::is_open`]), ids below the open
+    /// node's `numCC` are those of the open node, and 0 is its dummy's.
     pub fn is_entry(&self, function: FunctionId) -> bool {
         self.entry[function.index()]
     }
 
-    /// Estimated executions of the call site, or what a profile has counted: only to be compared; finite, at least 0.
+    /// Estimated executions of the call site, or what a profile has counted: only to be compared; finite, at
+    /// least 0.
     pub fn edge_weight(&self, edge: EdgeId) -> f64 {
         self.weights[edge.index()]
     }

@@ -2,8 +2,8 @@
 
 use crate::groups::Groups;
 
-/// Largest frequency and function weight. Products of the two, and sums of such products over any graph that ids can
-/// name, stay finite.
+/// Largest frequency and function weight. Products of the two, and sums of such products over any graph that
+/// ids can name, stay finite.
 pub(crate) const MAX_WEIGHT: f64 = 1e100;
 
 /// A function of a [`CallGraph`], counted from 0 in the order of [`CallGraph::add_function`].
@@ -15,7 +15,8 @@ pub struct FunctionId(u32);
 pub struct EdgeId(u32);
 
 impl FunctionId {
-    /// The id with this number. Whether such a function exists is known only to the graph or table it is used with.
+    /// The id with this number. Whether such a function exists is known only to the graph or table it is used
+    /// with.
     pub const fn new(index: u32) -> Self {
         Self(index)
     }
@@ -50,7 +51,8 @@ pub enum Rule {
     Adds,
 }
 
-/// A call graph: functions, and one edge for each call site and callee (the paper's triple ⟨n, m, ℓ⟩, Definition 1).
+/// A call graph: functions, and one edge for each call site and callee (the paper's triple ⟨n, m, ℓ⟩,
+/// Definition 1).
 ///
 /// Two calls of one function by the same caller are two edges, and a function may call itself.
 #[derive(Clone, Debug, Default)]
@@ -76,9 +78,9 @@ impl CallGraph {
 
     /// Adds a function.
     ///
-    /// `entry`: it can be entered with id 0 by something that is not an edge of this graph: a root, a function whose
-    /// address is taken, an externally visible one, a thread's start. `required_push`: every call of it in this graph
-    /// must push, whatever the numbering would say.
+    /// `entry`: it can be entered with id 0 by something that is not an edge of this graph: a root, a
+    /// function whose address is taken, an externally visible one, a thread's start. `required_push`: every
+    /// call of it in this graph must push, whatever the numbering would say.
     ///
     /// # Panics
     ///
@@ -132,7 +134,8 @@ impl CallGraph {
         self.share[function.index()] = Some(weight(share));
     }
 
-    /// Returns whether open calls may reach the function, so that its smallest ids are those of the open node.
+    /// Returns whether open calls may reach the function, so that its smallest ids are those of the open
+    /// node.
     pub fn is_open(&self, function: FunctionId) -> bool {
         self.open.is_some() && self.share[function.index()].is_some()
     }
@@ -148,7 +151,8 @@ impl CallGraph {
         self.open.map(FunctionId)
     }
 
-    /// The graph with an edge from the open node to each function that open calls may reach, behind its own edges.
+    /// The graph with an edge from the open node to each function that open calls may reach, behind its own
+    /// edges.
     pub(crate) fn with_open_edges(&self) -> Self {
         let mut graph = self.clone();
         let Some(open) = graph.open else { return graph };
@@ -160,20 +164,21 @@ impl CallGraph {
         graph
     }
 
-    /// Returns whether the edge is one that [`Self::with_open_edges`] adds: no call site, but an addition of 0.
+    /// Returns whether the edge is one that [`Self::with_open_edges`] adds: no call site, but an addition of
+    /// 0.
     pub(crate) fn is_open_edge(&self, edge: u32) -> bool {
         Some(self.caller[edge as usize]) == self.open
     }
 
     /// Adds a call site.
     ///
-    /// `frequency`: expected executions of the site for one execution of its caller (block frequency). It only steers
-    /// which edges become cheap. NaN and negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
+    /// `frequency`: expected executions of the site for one execution of its caller (block frequency). It
+    /// only steers which edges become cheap. NaN and negative values count as 0, values above 10¹⁰⁰ as 10¹⁰⁰.
     ///
     /// # Panics
     ///
-    /// When `caller` or `callee` is not a function of this graph, when `caller` is the open node, or when there are
-    /// 2³² − 1 edges already.
+    /// When `caller` or `callee` is not a function of this graph, when `caller` is the open node, or when
+    /// there are 2³² − 1 edges already.
     pub fn add_edge(&mut self, caller: FunctionId, callee: FunctionId, frequency: f64) -> EdgeId {
         for function in [caller, callee] {
             assert!(
@@ -199,8 +204,8 @@ impl CallGraph {
         self.rule[edge.index()] = rule;
     }
 
-    /// Adds functions in front of the open node, one in the middle of each call: the caller calls it, and the edge
-    /// of the call, if it has one, begins there. Returns the edges of the new calls.
+    /// Adds functions in front of the open node, one in the middle of each call: the caller calls it, and the
+    /// edge of the call, if it has one, begins there. Returns the edges of the new calls.
     pub(crate) fn interpose(&mut self, calls: &[(FunctionId, Option<EdgeId>)]) -> Vec<EdgeId> {
         let open = self.open.take().map(|open| open as usize);
         let at = open.unwrap_or(self.functions());

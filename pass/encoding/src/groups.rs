@@ -8,7 +8,8 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Groups `(group, item)` pairs; the items of a group keep their order. Every group must be below `groups`.
+    /// Groups `(group, item)` pairs; the items of a group keep their order. Every group must be below
+    /// `groups`.
     pub(crate) fn new(groups: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
         let mut start = vec![0u32; groups + 1];
         for (group, _) in pairs.clone() {

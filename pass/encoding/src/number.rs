@@ -1,16 +1,17 @@
-//! Numbering (the paper, §4, Algorithm 1, with the dummy in-edges of §5, Algorithm 3), and cuts where ids are too
-//! few (§7).
+//! Numbering (the paper, §4, Algorithm 1, with the dummy in-edges of §5, Algorithm 3), and cuts where ids are
+//! too few (§7).
 //!
 //! A function's in-edges come hottest first. Where not all values fit in 31 bits, those of callers with few
-//! contexts come before, as many as fit: a larger value costs an instruction more, and a register. Which edges need
-//! no addition is not decided here but by the offsets (`offset`). (With the hottest edge first always, 89 % of the
-//! additions that sqlite3 executes had large values; so, 10 %. With the fewest contexts first always, perl executes
-//! 18.3 M instructions for the encoding of its small workload, and vim 40.5 M; so, 17.1 M and 40.3 M.)
+//! contexts come before, as many as fit: a larger value costs an instruction more, and a register. Which
+//! edges need no addition is not decided here but by the offsets (`offset`). (With the hottest edge first
+//! always, 89 % of the additions that sqlite3 executes had large values; so, 10 %. With the fewest contexts
+//! first always, perl executes 18.3 M instructions for the encoding of its small workload, and vim 40.5 M;
+//! so, 17.1 M and 40.3 M.)
 //!
-//! Where a function would have more contexts than ids can number, edges must be cut into pushes. A function just below
-//! the limit makes its callees overflow in turn, so a function that overflows is cut down to a smaller budget, hotter
-//! edges being kept before colder ones. What else is cut, `reduce` says. Functions in front of edges that must add have
-//! limits of their own, so that no such edge has to be cut.
+//! Where a function would have more contexts than ids can number, edges must be cut into pushes. A function
+//! just below the limit makes its callees overflow in turn, so a function that overflows is cut down to a
+//! smaller budget, hotter edges being kept before colder ones. What else is cut, `reduce` says. Functions in
+//! front of edges that must add have limits of their own, so that no such edge has to be cut.
 
 use std::cmp::Reverse;
 
@@ -64,8 +65,8 @@ pub(crate) struct Input<'a> {
 struct Limits {
     /// As many as ids can number.
     all: u128,
-    /// By this power of two a function is cut down that would have more than its limit. The open node never has more
-    /// than that, so as to leave room in every function that open calls may reach.
+    /// By this power of two a function is cut down that would have more than its limit. The open node never
+    /// has more than that, so as to leave room in every function that open calls may reach.
     down: u32,
     /// An edge that brings in no more is not worth a cut.
     many: u128,
@@ -80,10 +81,10 @@ impl Limits {
 
     /// How many contexts each function can have, so that there is room for all edges that must add.
     ///
-    /// With nothing but these edges, and one context that comes into each function in another way, if any may, function
-    /// `f` has `a(f)` contexts. Let `r(f)` be the smallest quotient of all ids and `a` of what such edges lead to from
-    /// `f` on. Then `r(f) * a(f)` contexts leave room: `r` does not shrink along such an edge, so the callers of `f`
-    /// by them bring in no more than `r(f)` times what they bring into `a(f)`.
+    /// With nothing but these edges, and one context that comes into each function in another way, if any
+    /// may, function `f` has `a(f)` contexts. Let `r(f)` be the smallest quotient of all ids and `a` of what
+    /// such edges lead to from `f` on. Then `r(f) * a(f)` contexts leave room: `r` does not shrink along such
+    /// an edge, so the callers of `f` by them bring in no more than `r(f)` times what they bring into `a(f)`.
     fn of_functions(
         &self,
         graph: &CallGraph,
@@ -276,7 +277,8 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Where not all values are small, puts those edges first that have few contexts, as many as get small values.
+    /// Where not all values are small, puts those edges first that have few contexts, as many as get small
+    /// values.
     fn sort(&self, function: usize, incoming: &mut [u32]) {
         let mut end = self.dummy(function);
         if end + incoming.iter().map(|&edge| self.contexts(edge)).sum::<u128>() <= SMALL {

@@ -1,15 +1,15 @@
 //! Offsets: free edges beyond the paper.
 //!
-//! Numbering gives each function one free in-edge, the hottest, if it has not the dummy in-edge. But the program
-//! need not keep the numbers themselves: with an offset for each function, `id = number + offset`, a call site adds
-//! its value, plus the callee's offset, minus the caller's. Offsets are free to choose where nobody enters with id
-//! 0, or decoding is told who was entered so and takes that function's offset away. So a set of edges can be made
-//! free if it closes no cycle (of any direction), the other functions counting as one: a maximum spanning forest,
-//! by weight, is the cheapest choice. (Ball and Larus place the increments of path profiling likewise: "Efficient
-//! path profiling", 1996, §3.2.)
+//! Numbering gives each function one free in-edge, the hottest, if it has not the dummy in-edge. But the
+//! program need not keep the numbers themselves: with an offset for each function, `id = number + offset`, a
+//! call site adds its value, plus the callee's offset, minus the caller's. Offsets are free to choose where
+//! nobody enters with id 0, or decoding is told who was entered so and takes that function's offset away. So
+//! a set of edges can be made free if it closes no cycle (of any direction), the other functions counting as
+//! one: a maximum spanning forest, by weight, is the cheapest choice. (Ball and Larus place the increments of
+//! path profiling likewise: "Efficient path profiling", 1996, §3.2.)
 //!
-//! petgraph's spanning trees and its `UnionFind` know nothing of differences along the edges, nor of how large they may
-//! become. Hence the forest here.
+//! petgraph's spanning trees and its `UnionFind` know nothing of differences along the edges, nor of how
+//! large they may become. Hence the forest here.
 
 use crate::edge_code::EdgeCode;
 use crate::graph::CallGraph;
@@ -56,8 +56,8 @@ impl Forest {
         forest
     }
 
-    /// Makes `offset(b) - offset(a)` this, if nothing is known of it yet and offsets do not become too different.
-    /// True if it did.
+    /// Makes `offset(b) - offset(a)` this, if nothing is known of it yet and offsets do not become too
+    /// different. True if it did.
     pub(crate) fn join(&mut self, a: u32, b: u32, difference: u64) -> bool {
         let ((root_a, offset_a), (root_b, offset_b)) = (self.find(a), self.find(b));
         let shift = offset_a.wrapping_add(difference).wrapping_sub(offset_b);
@@ -74,9 +74,9 @@ impl Forest {
     }
 }
 
-/// The offset of each function, modulo 2⁶⁴, 0 for fixed ones; and the edges that these make free. No two offsets of
-/// a tree differ by more than `spread`; if that can be anything, which edges are free does not depend on their
-/// values. `hottest_first`: all edges.
+/// The offset of each function, modulo 2⁶⁴, 0 for fixed ones; and the edges that these make free. No two
+/// offsets of a tree differ by more than `spread`; if that can be anything, which edges are free does not
+/// depend on their values. `hottest_first`: all edges.
 pub(crate) fn offsets(
     graph: &CallGraph,
     hottest_first: &[u32],

@@ -1,9 +1,9 @@
 //! Strongly connected components and orders of functions, by petgraph.
 //!
-//! Paths of call graphs can be as long as there are functions. So nothing here may recurse: components are Kosaraju's
-//! (petgraph's `tarjan_scc` recurses), and both orders come from searches with a stack of their own. (Components by
-//! hand took a sixth of the time, at 10⁶ edges 0.05 s in place of 0.35 s; the whole encoding of such a graph takes 10
-//! s.)
+//! Paths of call graphs can be as long as there are functions. So nothing here may recurse: components are
+//! Kosaraju's (petgraph's `tarjan_scc` recurses), and both orders come from searches with a stack of their
+//! own. (Components by hand took a sixth of the time, at 10⁶ edges 0.05 s in place of 0.35 s; the whole
+//! encoding of such a graph takes 10 s.)
 
 use petgraph::algo::{kosaraju_scc, toposort};
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -15,8 +15,8 @@ use crate::graph::CallGraph;
 pub(crate) struct Components {
     /// Component of each function.
     pub(crate) of: Vec<u32>,
-    /// All functions in reverse postorder of a depth-first search that begins at the entries: callers before callees
-    /// between components, and few edges lead back within one.
+    /// All functions in reverse postorder of a depth-first search that begins at the entries: callers before
+    /// callees between components, and few edges lead back within one.
     pub(crate) order: Vec<u32>,
 }
 

@@ -1,7 +1,7 @@
 //! From an id back to its sub-path (the paper, §4, Algorithm 2), by tables that need not be trusted.
 //!
-//! [`PathDecoder`] checks first that rows describe an encoding: every id of every function then has exactly one
-//! sub-path, and decoding always ends.
+//! [`PathDecoder`] checks first that rows describe an encoding: every id of every function then has exactly
+//! one sub-path, and decoding always ends.
 
 use thiserror::Error;
 
@@ -82,16 +82,16 @@ pub struct PathDecoder {
     /// Functions that open calls may reach.
     open: Vec<bool>,
     open_node: usize,
-    /// In-edges of function `f`: `in_edges[start[f]..start[f + 1]]`, by ascending value. Their ids and the dummy's,
-    /// or the open node's, are all ids of `f`, each once. So the last edge whose value is not above an id is the
-    /// one that it came in by, and where there is none, it is the dummy's or the open node's.
+    /// In-edges of function `f`: `in_edges[start[f]..start[f + 1]]`, by ascending value. Their ids and the
+    /// dummy's, or the open node's, are all ids of `f`, each once. So the last edge whose value is not above
+    /// an id is the one that it came in by, and where there is none, it is the dummy's or the open node's.
     start: Vec<u32>,
     in_edges: Vec<InEdge>,
 }
 
 impl PathDecoder {
-    /// Checks a table and makes a decoder of it. `open_node` is the function that stands for the open node, if there
-    /// is one.
+    /// Checks a table and makes a decoder of it. `open_node` is the function that stands for the open node,
+    /// if there is one.
     ///
     /// # Errors
     ///
@@ -138,8 +138,9 @@ impl PathDecoder {
         Ok(self.step(function, id))
     }
 
-    /// The calls of the sub-path that this id of the function stands for, from the function's own caller outwards to
-    /// the call in the function where the sub-path starts; none if it starts in the function itself.
+    /// The calls of the sub-path that this id of the function stands for, from the function's own caller
+    /// outwards to the call in the function where the sub-path starts; none if it starts in the function
+    /// itself.
     ///
     /// # Errors
     ///
@@ -223,8 +224,8 @@ impl Iterator for Path<'_> {
 
 impl std::iter::FusedIterator for Path<'_> {}
 
-/// Checks what the rows of functions say of ids, and returns how many of them are the open node's in a function that
-/// has such.
+/// Checks what the rows of functions say of ids, and returns how many of them are the open node's in a
+/// function that has such.
 fn check_functions(functions: &[FunctionRow], open_node: usize) -> Result<u64, TableError> {
     if let Some(function) = functions.iter().position(|row| row.num_cc == 0) {
         return Err(TableError::NoIds { function });
@@ -249,8 +250,8 @@ fn check_edge(functions: &[FunctionRow], edge: usize, row: &AddEdge) -> Result<(
     Ok(())
 }
 
-/// Checks that each id of a function comes in once. `edges`: by callee and value, each with its place in the table;
-/// each was checked. Returns where the edges of each function begin, and where the last ones end.
+/// Checks that each id of a function comes in once. `edges`: by callee and value, each with its place in the
+/// table; each was checked. Returns where the edges of each function begin, and where the last ones end.
 fn check_ids(
     functions: &[FunctionRow],
     open_num_cc: u64,

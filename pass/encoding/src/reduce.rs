@@ -1,11 +1,11 @@
 //! Selective reduction (the paper, §7): of several numberings, the one with the least expected cost.
 //!
-//! Where ids are too few at a function, all its in-edges may be hot, while cold edges higher up would have done. So if
-//! anything overflows, numberings are also tried that cut, everywhere, those edges that are colder than a threshold and
-//! bring in many contexts. A cut may make the callee an entry, whose in-edges no offset makes free; so half of these
-//! numberings count an edge to a function that is no entry yet as hot as the hottest one that it has. On the graphs of
-//! `examples/large.rs` that lowered the share of calls that push for lack of ids from 13 to 35 % of all calls to 0.1 to
-//! 2.4 % (64 bits).
+//! Where ids are too few at a function, all its in-edges may be hot, while cold edges higher up would have
+//! done. So if anything overflows, numberings are also tried that cut, everywhere, those edges that are
+//! colder than a threshold and bring in many contexts. A cut may make the callee an entry, whose in-edges no
+//! offset makes free; so half of these numberings count an edge to a function that is no entry yet as hot as
+//! the hottest one that it has. On the graphs of `examples/large.rs` that lowered the share of calls that
+//! push for lack of ids from 13 to 35 % of all calls to 0.1 to 2.4 % (64 bits).
 
 use crate::edge_code::{EdgeCode, Options};
 use crate::graph::CallGraph;
@@ -20,8 +20,8 @@ const THRESHOLDS: usize = 12;
 const PUSH_COST: f64 = 4.0;
 /// The cost of an addition and its reversal whose constant does not fit an instruction of the machine.
 const LARGE_COST: f64 = 1.5;
-/// Offsets that are far from each other are taken if they cost less than this times the others. (perl, small workload:
-/// 1.5 % fewer expected additions, and 6 M more instructions.)
+/// Offsets that are far from each other are taken if they cost less than this times the others. (perl, small
+/// workload: 1.5 % fewer expected additions, and 6 M more instructions.)
 const MUCH_LESS: f64 = 0.9;
 
 /// A numbering and the offsets that go with it.
@@ -67,8 +67,8 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Numbers the graph, and chooses the offsets. A free edge with a large value makes an offset large, and that the
-    /// constants of other edges. So offsets are kept near to each other, unless that costs much.
+    /// Numbers the graph, and chooses the offsets. A free edge with a large value makes an offset large, and
+    /// that the constants of other edges. So offsets are kept near to each other, unless that costs much.
     fn reduced(&self, threshold: Threshold) -> Reduced {
         let numbering = self.input.number(threshold);
         let [far, near] = [u64::MAX, SMALL as u64].map(|spread| {

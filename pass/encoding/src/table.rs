@@ -70,7 +70,8 @@ pub enum TableError {
         /// `numCC` of its callee.
         callee_num_cc: u64,
     },
-    /// A function has the ids of the open node, and there is none, or it is not an entry, or the open node itself.
+    /// A function has the ids of the open node, and there is none, or it is not an entry, or the open node
+    /// itself.
     #[error("function {function} cannot have the ids of the open node")]
     NotOpen {
         /// The function's number.

@@ -86,7 +86,8 @@ pub fn bytes(asm: &mut String, bytes: &[u8]) {
     }
 }
 
-/// Writes verify mode's tables. Functions and sites are numbered as in the whole program; the open node comes last.
+/// Writes verify mode's tables. Functions and sites are numbered as in the whole program; the open node comes
+/// last.
 fn write_tables(
     asm: &mut String,
     whole: &Whole<'_>,

@@ -202,7 +202,8 @@ pub fn makes_streams(name: &str) -> bool {
     STREAM_MAKERS.contains(&name)
 }
 
-/// Returns whether a function of this name sets handlers of the program, which take no argument and return nothing.
+/// Returns whether a function of this name sets handlers of the program, which take no argument and return
+/// nothing.
 pub fn sets_handlers(name: &str) -> bool {
     HANDLER_SETTERS.contains(&name)
 }
@@ -239,8 +240,8 @@ pub fn called_within() -> HashSet<&'static str> {
     names(include_str!("../data/called-within.txt")).collect()
 }
 
-/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`, `data/cxx.txt`, and
-/// the user's files).
+/// Functions known not to call back into the program (`data/no-callback.txt`, `data/streams.txt`,
+/// `data/cxx.txt`, and the user's files).
 pub struct NoCallback {
     names: HashSet<String>,
     /// Functions that call back only through streams of the program's own (`data/streams.txt`).

@@ -1,8 +1,9 @@
 //! The profile of calls that a program has written, matched with a module. (The plugin inserts the code that
 //! writes it.)
 //!
-//! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls. Where the
-//! sources have changed, functions are found by their names, and the calls in them by the functions they call.
+//! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls.
+//! Where the sources have changed, functions are found by their names, and the calls in them by the functions
+//! they call.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,15 @@
 //! Calls that stay tail calls, and calls that may become jumps.
 //!
-//! A tail call leaves no frame, and contexts must say so. Where a push has begun the sub-path, the function that makes
-//! the tail call marks the frame. Open calls push nothing: there the dictionary says which functions may stand in the
-//! place of what was called ([`find_groups`]). For that, a call through a pointer may reach any function of its type that
-//! others than direct calls can name.
+//! A tail call leaves no frame, and contexts must say so. Where a push has begun the sub-path, the function
+//! that makes the tail call marks the frame. Open calls push nothing: there the dictionary says which
+//! functions may stand in the place of what was called ([`find_groups`]). For that, a call through a pointer
+//! may reach any function of its type that others than direct calls can name.
 //!
-//! Nothing can be undone behind a tail call, so an ordinary tail call that is instrumented needs stack. Where ordinary
-//! tail calls alone make a cycle, the plain program recurses in constant stack, to any depth. There the calls stay tail
-//! calls, like those that the language guarantees ([`keep_in_cycles`]). Which calls through pointers are on a cycle is
-//! guessed by types and by the places of addresses. A wrong guess changes which frames are kept, not whether contexts are
-//! right.
+//! Nothing can be undone behind a tail call, so an ordinary tail call that is instrumented needs stack. Where
+//! ordinary tail calls alone make a cycle, the plain program recurses in constant stack, to any depth. There
+//! the calls stay tail calls, like those that the language guarantees ([`keep_in_cycles`]). Which calls
+//! through pointers are on a cycle is guessed by types and by the places of addresses. A wrong guess changes
+//! which frames are kept, not whether contexts are right.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -56,7 +56,7 @@ pub fn leaving(function: Function, to: TailCallee) -> Function {
     Function { tail_callees: vec![to], ..function }
 }
 
-/// Whom such a call reaches in another module.
+/// The callee of such a call in another module.
 pub fn away() -> TailCallee {
     TailCallee::Away { name: "away".to_owned(), ty: TypeId(0) }
 }

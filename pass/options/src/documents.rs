@@ -22,8 +22,8 @@ pub fn wrapper_description(name: &'static str) -> Command {
         .arg(inputs)
 }
 
-/// The variables of the environment that the wrapper compilers, the pass and the programs built with them look at, and
-/// what each is for.
+/// The variables of the environment that the wrapper compilers, the pass and the programs built with them
+/// look at, and what each is for.
 pub const ENVIRONMENT: &[(&str, &str)] = &[
     (
         crate::VARIABLE,
@@ -142,8 +142,8 @@ fn takes_value(option: &Arg) -> bool {
     !matches!(option.get_action(), ArgAction::SetTrue)
 }
 
-/// The keywords of `pcce_instrument` for CMake: lists of switches, of what takes a value, of what takes several, and of
-/// those whose values are files.
+/// The keywords of `pcce_instrument` for CMake: lists of switches, of what takes a value, of what takes
+/// several, and of those whose values are files.
 pub fn cmake_keywords() -> String {
     let (mut switches, mut values, mut lists, mut files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let command = wrapper_command();

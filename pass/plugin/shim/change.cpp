@@ -125,8 +125,8 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   llvm_unreachable("the entry block calls");
 }
 
-// Makes F jump to Thunk, which has its signature, at its entry if the word Id is positive or the word Top has a bit of
-// Tag.
+// Makes F jump to Thunk, which has its signature, at its entry if the word Id is positive or the word Top has
+// a bit of Tag.
 void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag) {
   Function &F = *unwrap<Function>(V);
   Function &T = *unwrap<Function>(ThunkV);

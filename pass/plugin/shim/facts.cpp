@@ -126,7 +126,8 @@ bool pcce_shim_is_interrupt_handler(LLVMValueRef V) {
   return machineOf(*F.getParent()).isInterruptHandler(F.getCallingConv());
 }
 
-// Returns whether a thunk can call the function with its own arguments, and the function end in a call of that thunk.
+// Returns whether a thunk can call the function with its own arguments, and the function end in a call of
+// that thunk.
 bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   const Function &F = *unwrap<Function>(V);
   // An error result is in a register that only a variable of its own can represent, which no tail call can
@@ -192,8 +193,8 @@ ReturnInst *returnOf(CallInst &Call) {
 
 static bool inRegisters(const CallBase &Call) { return machineOf(*Call.getModule()).inRegisters(Call); }
 
-// As IsEligibleForTailCallOptimization of the targets decides, for the ordinary cases. Variadic callers are left out:
-// they are rarely worth it.
+// As IsEligibleForTailCallOptimization of the targets decides, for the ordinary cases. Variadic callers are
+// left out: they are rarely worth it.
 bool pcce_shim_is_sibling_call(LLVMValueRef V) {
   auto *Call = dyn_cast<CallInst>(unwrap(V));
   if (!Call || Call->getTailCallKind() != CallInst::TCK_Tail)

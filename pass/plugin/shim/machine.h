@@ -1,7 +1,7 @@
 //===- machine.h - what the shim knows of the machine of a module --------------===//
 //
-// Each machine is a file in machine/ that defines a Machine, and a line in the table of machine.cpp. Nothing here is
-// initialised when the plugin is loaded: it may be loaded by another LLVM, which is found out later.
+// Each machine is a file in machine/ that defines a Machine, and a line in the table of machine.cpp. Nothing
+// here is initialised when the plugin is loaded: it may be loaded by another LLVM, which is found out later.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,8 @@ public:
 
   // Returns whether the hardware itself calls functions of this convention.
   virtual bool isInterruptHandler(llvm::CallingConv::ID Convention) const = 0;
-  // Returns whether a function of this convention can end in a call of a thunk of the same convention. It is not asked
-  // about the conventions that all machines have.
+  // Returns whether a function of this convention can end in a call of a thunk of the same convention. It is
+  // not asked about the conventions that all machines have.
   virtual bool canBeDiverted(llvm::CallingConv::ID Convention) const = 0;
   // Returns whether all arguments go in registers, as far as the plain rules of the machine's ABI tell.
   virtual bool inRegisters(const llvm::CallBase &Call) const = 0;
@@ -39,8 +39,8 @@ public:
   virtual void appendBits(llvm::IRBuilder<> &B, llvm::Value *Word, uint64_t Bits, uint64_t Count) const = 0;
   // Returns whether a bit of the word's highest byte is set.
   virtual llvm::Value *isNearlyFull(llvm::IRBuilder<> &B, llvm::Value *Word) const = 0;
-  // Calls a function that keeps all registers but those that calls by the linker's stubs may change; the assembly
-  // follows the call.
+  // Calls a function that keeps all registers but those that calls by the linker's stubs may change; the
+  // assembly follows the call.
   virtual void callKeepingRegisters(llvm::IRBuilder<> &B, const std::string &Callee,
                                     const std::string &Behind) const = 0;
   // Returns an instruction that calls Callee from the first byte of F: the data that F begins with.
@@ -52,6 +52,6 @@ const Machine &x86_64();
 
 // The machine of a triple, or null.
 const Machine *machineOf(const llvm::Triple &T);
-// The machine of a module. Modules without a triple, and those of other machines, are taken for the first in the table:
-// what generates their code says what it cannot do.
+// The machine of a module. Modules without a triple, and those of other machines, are taken for the first in
+// the table: what generates their code says what it cannot do.
 const Machine &machineOf(const llvm::Module &M);

@@ -79,8 +79,8 @@ LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef V) {
   return wrap(Branch);
 }
 
-// Calls Callee directly where the call's pointer is its address. The call itself remains for all others. Returns
-// the direct call; null if their types do not allow it.
+// Calls Callee directly where the call's pointer is its address. The call itself remains for all others.
+// Returns the direct call; null if their types do not allow it.
 LLVMValueRef pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef CalleeV) {
   auto &Call = *unwrap<CallBase>(V);
   auto *Callee = unwrap<Function>(CalleeV);

@@ -81,9 +81,11 @@ pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
     let names: String = names.iter().map(|name| format!("{name}\0")).collect();
     module.embed(skeleton::NAMES_SECTION, names.as_bytes());
     if let Some((facts, symbols)) = facts {
-        // The linker has read the runtime where its archives of other functions need it, as behind the code to come.
+        // The linker has read the runtime where its archives of other functions need it, as behind the code
+        // to come.
         rewrite::refer_to_runtime(module);
-        // The runtime refers to these, and shared libraries have them, too: GNU ld refuses theirs for hidden ones.
+        // The runtime refers to these, and shared libraries have them, too: GNU ld refuses theirs for hidden
+        // ones.
         job.emit_paths(module);
         module.embed(skeleton::FACTS_SECTION, &pcce_dictionary::unlinked::to_bytes(&symbols, &facts));
     }
@@ -182,7 +184,8 @@ fn bodies<'m>(
     bodies.collect()
 }
 
-/// Returns whether a name can stand in quotes in inline assembly, where some characters choose between dialects.
+/// Returns whether a name can stand in quotes in inline assembly, where some characters choose between
+/// dialects.
 fn can_be_written(name: &str) -> bool {
     emit::can_be_written(name) && !name.contains(['{', '|', '}'])
 }

@@ -4,8 +4,8 @@
 //! visible. [`facts`] reads it and makes the call graph, which `pcce-encoding` numbers. [`contexts`] plans
 //! the actions at each call, changes the code, and puts the dictionary into the object file. With the option
 //! `hybrid`, copies of the module first go through all stages, and their code is measured
-//! ([`contexts::frame_offsets`]). The pass runs after inlining: last in the pipeline of a module, last at link time
-//! for a whole program, or where `opt -passes=pcce` puts it.
+//! ([`contexts::frame_offsets`]). The pass runs after inlining: last in the pipeline of a module, last at
+//! link time for a whole program, or where `opt -passes=pcce` puts it.
 //!
 //! Panics do not cross the boundary to LLVM: they become errors of the compiler.
 
@@ -98,8 +98,8 @@ extern "C" fn pcce_rs_generates() -> bool {
 /// Runs the pass on a module. Returns whether it was changed.
 ///
 /// # Safety
-/// Called by the shim only: a live module, one of its phases, the pipeline's optimisation level, `options_len` bytes of
-/// text, and the function analyses of the running pass manager.
+/// Called by the shim only: a live module, one of its phases, the pipeline's optimisation level,
+/// `options_len` bytes of text, and the function analyses of the running pass manager.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcce_rs_run(
     module: *mut LLVMModule,

@@ -13,7 +13,8 @@ use pcce_options::{PREFIX, WrapperFlags};
 
 use crate::generate::{Failure, Generator};
 
-/// The first word of such a command. The file follows, `-o` and `--kept` with their values, and options of the wrapper.
+/// The first word of such a command. The file follows, `-o` and `--kept` with their values, and options of
+/// the wrapper.
 pub const FLAG: &str = "--pcce-relink";
 /// The options that the link step takes, by their names in lists of the pass.
 const OF_THE_STEP: [&str; 2] = ["profile-use", "target"];

@@ -36,8 +36,8 @@ impl StackPathDecoder {
     ///
     /// # Errors
     ///
-    /// [`TableError`] with the first offence found, when the rows are not those of an encoding. Numbers without a
-    /// path are none: such a table has gaps.
+    /// [`TableError`] with the first offence found, when the rows are not those of an encoding. Numbers
+    /// without a path are none: such a table has gaps.
     pub fn new(
         functions: &[FunctionRow],
         unknown_base: &[bool],
@@ -91,7 +91,8 @@ impl StackPathDecoder {
             return Err(PathError::NoSuchPath);
         }
         let mut stack_offset = match start {
-            // A sub-path that is known to start somewhere looks like any other one that has come there with number 0.
+            // A sub-path that is known to start somewhere looks like any other one that has come there with
+            // number 0.
             Some(start) => {
                 let above = self.paths.regions.get(start.index()).and_then(Region::nearest_start);
                 above.zip(stack_offset).map(|(above, offset)| above.wrapping_add(offset))
@@ -107,8 +108,8 @@ impl StackPathDecoder {
             if ways.next().is_some() {
                 return Err(PathError::Ambiguous);
             }
-            // Without a stack offset it may start here as well. The dummy in-edge of the callees of the open node
-            // is that node's.
+            // Without a stack offset it may start here as well. The dummy in-edge of the callees of the open
+            // node is that node's.
             let may_start = self.paths.bases[function] != Base::Nowhere && caller != self.open_node;
             if id == 0 && stack_offset.is_none() && may_start {
                 return Err(PathError::Ambiguous);

@@ -7,7 +7,8 @@ use crate::edge_code::EdgeCode;
 use crate::encoding::Encoding;
 use crate::graph::{EdgeId, FunctionId};
 
-/// A code for every edge such that function, id, stack offset and pushed frames name the calling context exactly.
+/// A code for every edge such that function, id, stack offset and pushed frames name the calling context
+/// exactly.
 #[derive(Clone, Debug)]
 pub struct Hybrid {
     pub(super) paths: Paths,
@@ -23,7 +24,8 @@ impl Hybrid {
         self.paths.codes[edge.index()]
     }
 
-    /// The stack offsets of the contexts that have id 0, ascending (the paper's `ImCC`); none if any is possible.
+    /// The stack offsets of the contexts that have id 0, ascending (the paper's `ImCC`); none if any is
+    /// possible.
     pub fn implicit(&self, function: FunctionId) -> Option<&[u64]> {
         self.paths.regions[function.index()].first()
     }
@@ -33,8 +35,8 @@ impl Hybrid {
         self.paths.regions[function.index()].end().max(1)
     }
 
-    /// Returns whether the function has a number that stands for several contexts, so that a capture needs the stack
-    /// offset as well.
+    /// Returns whether the function has a number that stands for several contexts, so that a capture needs
+    /// the stack offset as well.
     pub fn needs_stack_offset(&self, function: FunctionId) -> bool {
         self.paths.shared[function.index()]
     }
@@ -49,8 +51,9 @@ impl Hybrid {
         self.paths.frame_offsets[edge.index()]
     }
 
-    /// The calls of the sub-path that has this number and stack offset in the function, innermost first; none if no
-    /// sub-path has. An open call is one: what lies between it and the entry that it reached is not told.
+    /// The calls of the sub-path that has this number and stack offset in the function, innermost first; none
+    /// if no sub-path has. An open call is one: what lies between it and the entry that it reached is not
+    /// told.
     ///
     /// If the sub-path began at an unknown base, any stack offset will do.
     pub fn path(&self, function: FunctionId, number: u64, stack_offset: u64) -> Option<Vec<EdgeId>> {
@@ -66,8 +69,8 @@ impl Hybrid {
         (id == 0 && self.paths.bases[function].begins(stack_offset)).then_some(path)
     }
 
-    /// The offset of the function, modulo 2⁶⁴: the id that the program keeps is a number plus this. 0 for entries, and
-    /// with guards.
+    /// The offset of the function, modulo 2⁶⁴: the id that the program keeps is a number plus this. 0 for
+    /// entries, and with guards.
     pub fn offset(&self, function: FunctionId) -> u64 {
         self.offsets[function.index()]
     }
@@ -86,7 +89,8 @@ impl Hybrid {
         }
     }
 
-    /// Makes the encoding do what this one does. It must be the one that was given to [`hybrid`], without guards.
+    /// Makes the encoding do what this one does. It must be the one that was given to [`hybrid`], without
+    /// guards.
     ///
     /// # Panics
     ///

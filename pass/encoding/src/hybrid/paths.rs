@@ -30,9 +30,9 @@ pub(super) struct Enter {
 }
 
 impl Paths {
-    /// The in-edges by which a context may have come; none if the sub-path begins here. With a stack offset there
-    /// is one at most; without one, which calls of unknown frame offset leave, one unless the function shares the
-    /// id.
+    /// The in-edges by which a context may have come; none if the sub-path begins here. With a stack offset
+    /// there is one at most; without one, which calls of unknown frame offset leave, one unless the function
+    /// shares the id.
     pub(super) fn enters(
         &self,
         function: usize,

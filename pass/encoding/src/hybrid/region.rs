@@ -103,7 +103,8 @@ impl Region {
         block.stack_offsets.as_ref()?.first().copied()
     }
 
-    /// The same contexts, and perhaps more, in as many blocks as the options allow and one that holds the other ids.
+    /// The same contexts, and perhaps more, in as many blocks as the options allow and one that holds the
+    /// other ids.
     pub(super) fn bounded(self, options: &HybridOptions) -> Self {
         let Self(mut region) = self;
         region.sort_unstable_by_key(|block| (block.start, block.end));

@@ -79,7 +79,8 @@ fn entry_that_is_called_keeps_id_0_for_itself() {
 
 #[test]
 fn required_pushes() {
-    // Function 1 is called from outside and by itself, and lies on a cycle with 2, which the pushes open already.
+    // Function 1 is called from outside and by itself, and lies on a cycle with 2, which the pushes open
+    // already.
     let mut model = model(3, &[(0, 1, 1.0), (1, 1, 1.0), (1, 2, 1.0), (2, 1, 1.0)], 64);
     model.functions[1].1 = true;
     assert_eq!(codes(&model), [REQUIRED, REQUIRED, EdgeCode::Add(0), REQUIRED]);
@@ -97,7 +98,8 @@ fn cold_edge_of_a_cycle_is_the_back_edge() {
 
 #[test]
 fn edges_that_never_run_are_cut_sparingly() {
-    // Everything below 1 is never expected. Of two cycles through 4 → 1, that one edge is the cheapest choice.
+    // Everything below 1 is never expected. Of two cycles through 4 → 1, that one edge is the cheapest
+    // choice.
     let edges = [(0, 1, 0.0), (1, 2, 0.0), (1, 3, 0.0), (2, 4, 0.0), (3, 4, 0.0), (4, 1, 0.0)];
     let codes = codes(&model(5, &edges, 64));
     assert_eq!(codes.iter().filter(|&&code| code == BACK).count(), 1);
@@ -161,7 +163,8 @@ fn a_known_start_needs_no_id() {
     assert_eq!(constants(&recursive), (vec![Some(1), None, Some(0)], 2, true));
     let told = Model { known_starts: true, ..recursive };
     assert_eq!(constants(&told), (vec![Some(0), None, Some(0)], 1, false));
-    // What only back edges lead to has the one id, and any offset. The call of 2 by 1 is free although 0 calls 2, too.
+    // What only back edges lead to has the one id, and any offset. The call of 2 by 1 is free although 0
+    // calls 2, too.
     let edges = [(0, 2, 1.0), (2, 1, 9.0), (1, 2, 0.1)];
     let told = Model { known_starts: true, ..model(3, &edges, 64) };
     assert_eq!(constants(&told), (vec![Some(0), Some(0), None], 1, false));
@@ -228,8 +231,8 @@ fn counts_of_a_profile_are_the_weights() {
 
 #[test]
 fn what_never_runs_is_cut_first() {
-    // Two chains in which numCC doubles, from 0 over 1 to 7 and over 8 to 14, lead to 15 and on to 16: more than 8
-    // bits hold.
+    // Two chains in which numCC doubles, from 0 over 1 to 7 and over 8 to 14, lead to 15 and on to 16: more
+    // than 8 bits hold.
     let mut edges = vec![(0, 1, 1.0), (0, 8, 1.0)];
     for (first, last) in [(1, 7), (8, 14)] {
         edges.extend((first..last).flat_map(|n| [(n, n + 1, 1.0), (n, n + 1, 1.0)]));
@@ -272,8 +275,8 @@ fn deep_chain_and_deep_cycle() {
 
 #[test]
 fn offsets_make_hot_edges_free() {
-    // 1 is an entry, so that its call of 2 cannot have 0 in the paper's numbering if the colder one of 0 has it,
-    // and both ways into 3 are free by the offsets of 2 and 3 only if the cold edge is the one that pays.
+    // 1 is an entry, so that its call of 2 cannot have 0 in the paper's numbering if the colder one of 0 has
+    // it, and both ways into 3 are free by the offsets of 2 and 3 only if the cold edge is the one that pays.
     let edges = [(0, 2, 1.0), (1, 2, 9.0), (2, 3, 5.0), (1, 3, 1.0)];
     let mut model = model(4, &edges, 64);
     model.functions[1].0 = true;
@@ -283,8 +286,8 @@ fn offsets_make_hot_edges_free() {
     assert_eq!(constants[1..3], [0, 0]);
     assert!(constants[0] != 0 && constants[3] != 0, "{constants:?}");
     assert_eq!(encoding.summary().zero_edges, 2);
-    // An open call into the hot loop's function, and the loop's own open call, which is free by the offset of the
-    // caller. Function 2 is `main`, which no open call reaches.
+    // An open call into the hot loop's function, and the loop's own open call, which is free by the offset of
+    // the caller. Function 2 is `main`, which no open call reaches.
     let edges = [(2, 1, 1.0), (1, 3, 1000.0), (1, 4, 3.0)];
     let functions = (0..5).map(|n| (n >= 2, false)).collect();
     let model = Model {
@@ -303,8 +306,8 @@ fn offsets_make_hot_edges_free() {
     assert_ne!(encoding.constant(edge(0)), Some(0));
 }
 
-/// Three cycles through the open node, of a direct call and an open one. The first open call is so hot that not all
-/// of them can push.
+/// Three cycles through the open node, of a direct call and an open one. The first open call is so hot that
+/// not all of them can push.
 #[test]
 fn open_calls_push_where_they_are_much_colder_than_direct_ones() {
     let mut graph = CallGraph::new();
@@ -325,8 +328,8 @@ fn open_calls_push_where_they_are_much_colder_than_direct_ones() {
 /// Where not all values can be small, those of few contexts are, and that of the hottest call behind them.
 #[test]
 fn large_values_are_those_of_cold_calls() {
-    // 33 doublings from 0 on; then calls of 34, an entry: two by 33, one by 32, which has half as many contexts,
-    // and one by 1.
+    // 33 doublings from 0 on; then calls of 34, an entry: two by 33, one by 32, which has half as many
+    // contexts, and one by 1.
     let mut model = doubling(34, 64);
     model.functions.push((true, false));
     model.edges.extend([(33, 34, 0.01), (33, 34, 100.0), (32, 34, 1.0), (1, 34, 0.01)]);

@@ -2,15 +2,15 @@
 //!
 //! # What it proves
 //!
-//! Let `G = ⟨N, E⟩` be a call graph whose edges are call sites (the paper, Definition 1), and let each edge `e`
-//! either add a value `c(e)` or push. The program keeps an id and a stack: it begins in a function with id 0 and an
-//! empty stack; calling along an adding edge adds `c(e)` to the id, calling along a pushing edge pushes `(id, e)`
-//! and sets the id to 0. The encoding of a context is the final stack and id. The encoding is *valid* (Definition
-//! 3) when for every function `n` and all distinct contexts `x`, `y` of `n`, `En(x) ≠ En(y)`; and decodable when
-//! the context can be computed from `n` and `En(x)`.
+//! Let `G = ⟨N, E⟩` be a call graph whose edges are call sites (the paper, Definition 1), and let each edge
+//! `e` either add a value `c(e)` or push. The program keeps an id and a stack: it begins in a function with
+//! id 0 and an empty stack; calling along an adding edge adds `c(e)` to the id, calling along a pushing edge
+//! pushes `(id, e)` and sets the id to 0. The encoding of a context is the final stack and id. The encoding
+//! is *valid* (Definition 3) when for every function `n` and all distinct contexts `x`, `y` of `n`, `En(x) ≠
+//! En(y)`; and decodable when the context can be computed from `n` and `En(x)`.
 //!
-//! A *sub-path* of `n` is a sequence of adding edges that ends in `n` and begins in a function that can have id 0 at
-//! its start: one that a pushing edge calls, or where a context can begin. It suffices to show
+//! A *sub-path* of `n` is a sequence of adding edges that ends in `n` and begins in a function that can have
+//! id 0 at its start: one that a pushing edge calls, or where a context can begin. It suffices to show
 //!
 //! 1. adding edges form no cycle, so that the sub-paths of each function are finitely many;
 //!    With an open node, to which open calls lead, each entry has an edge from it that adds 0 and is no call;
@@ -20,12 +20,14 @@
 //! 3. for each function `n`, the sets `{0}` (where sub-paths may begin in `n`) and `[c(e), c(e) +
 //!    numCC(caller(e)))` for each adding edge `e` into `n` are disjoint and their union is `[0, numCC(n))`.
 //!
-//! By induction along 1, sub-paths of `n` and ids in `[0, numCC(n))` then correspond one to one, and a stack of ids and
-//! edges names one sequence of sub-paths, hence one context. [`check`] establishes 1 to 3 for graphs of any size;
-//! [`check_by_enumeration`] does not rely on the argument and lists sub-paths and contexts of small graphs instead.
+//! By induction along 1, sub-paths of `n` and ids in `[0, numCC(n))` then correspond one to one, and a stack
+//! of ids and edges names one sequence of sub-paths, hence one context. [`check`] establishes 1 to 3 for
+//! graphs of any size; [`check_by_enumeration`] does not rely on the argument and lists sub-paths and
+//! contexts of small graphs instead.
 //!
-//! [`check`] also holds the encoder to what it says about the choice of pushing edges: required ones push, back edges
-//! close cycles of edges that are about as hot, cuts are made only if ids are too few, and hot in-edges come first.
+//! [`check`] also holds the encoder to what it says about the choice of pushing edges: required ones push,
+//! back edges close cycles of edges that are about as hot, cuts are made only if ids are too few, and hot
+//! in-edges come first.
 
 use std::collections::{HashMap, HashSet};
 
@@ -209,7 +211,8 @@ impl<'a> Checked<'a> {
         !self.is(e, PushReason::Back) && !self.is(e, PushReason::Required)
     }
 
-    /// 1, by colouring: visiting a function that is being visited closes a cycle. Callers finish after callees.
+    /// 1, by colouring: visiting a function that is being visited closes a cycle. Callers finish after
+    /// callees.
     fn acyclic(&self) -> Result<Vec<usize>, String> {
         #[derive(Clone, Copy, PartialEq)]
         enum Colour {
@@ -370,8 +373,9 @@ impl<'a> Checked<'a> {
             if self.model.functions[callee].1 != self.is(e, PushReason::Required) {
                 return Err(format!("edge {e}: {:?}", self.encoding.edge(edge(e))));
             }
-            // Half its weight, as weights of one power of two count as equal; and so do those too small for one. Open
-            // calls that are estimated count 16 times, and may be back edges for the sake of any other.
+            // Half its weight, as weights of one power of two count as equal; and so do those too small for
+            // one. Open calls that are estimated count 16 times, and may be back edges for the sake of any
+            // other.
             let to_open = |e: usize| self.model.open == Some(self.model.edges[e].1);
             let counted = |e: usize| self.model.counted(self.model.edges[e].0);
             let heat = |e: usize| {

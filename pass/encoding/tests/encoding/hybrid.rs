@@ -2,15 +2,16 @@
 //!
 //! # What is proved
 //!
-//! The program keeps id and stack as [`crate::checker`] has it, but an edge adds what its [`HybridCode`] says, and
-//! each activation has a place on the machine stack: its caller's, plus the frame offset of the call. Where a
-//! sub-path begins, its base is the place of its first activation. Whoever decodes knows function and id, and the
-//! place; the base only if it is known (the push has a frame offset, or the function that is entered from outside
-//! says so). Otherwise the offset is any number. Below a call without a frame offset, places differ from run to
-//! run.
+//! The program keeps id and stack as [`crate::checker`] has it, but an edge adds what its [`HybridCode`]
+//! says, and each activation has a place on the machine stack: its caller's, plus the frame offset of the
+//! call. Where a sub-path begins, its base is the place of its first activation. Whoever decodes knows
+//! function and id, and the place; the base only if it is known (the push has a frame offset, or the function
+//! that is entered from outside says so). Otherwise the offset is any number. Below a call without a frame
+//! offset, places differ from run to run.
 //!
-//! [`check_by_enumeration`] lists all sub-paths of small graphs. No two sub-paths of a function may look the same
-//! to the decoder, and each must decode to itself. It shares no code with `hybrid`, and knows nothing of blocks.
+//! [`check_by_enumeration`] lists all sub-paths of small graphs. No two sub-paths of a function may look the
+//! same to the decoder, and each must decode to itself. It shares no code with `hybrid`, and knows nothing of
+//! blocks.
 
 use std::collections::HashMap;
 
@@ -62,8 +63,8 @@ impl Hybridised {
         (encoding, hybrid)
     }
 
-    /// True if sub-paths that begin in the function may begin at an unknown base. Who decodes sees that one began
-    /// at the function, or in the open node, but not how.
+    /// True if sub-paths that begin in the function may begin at an unknown base. Who decodes sees that one
+    /// began at the function, or in the open node, but not how.
     fn begins_unknown(&self, encoding: &Encoding, n: usize) -> bool {
         // Open targets have one dummy in-edge, the open node's.
         let open = |n: usize| self.model.open_target(n) || self.model.open == Some(n);
@@ -87,7 +88,8 @@ fn call(hybrid: &Hybrid, e: usize, id: u64) -> Option<u64> {
     }
 }
 
-/// A sub-path: where it ends, its id, how far the end is from its beginning if that can be known, and its calls.
+/// A sub-path: where it ends, its id, how far the end is from its beginning if that can be known, and its
+/// calls.
 struct SubPath {
     at: usize,
     id: u64,
@@ -280,8 +282,8 @@ fn figure_5_with_offsets() {
     let frames = vec![Some(16); edges.len()];
     let mut given = Hybridised { frames, model, unknown_base, varying: vec![], options };
     let (_, hybrid) = given.encode();
-    // A calls C below itself, and F calls it at the beginning of a sub-path. E is two calls below A through B, and
-    // three through C.
+    // A calls C below itself, and F calls it at the beginning of a sub-path. E is two calls below A through
+    // B, and three through C.
     assert_eq!(hybrid.edge(edge(2)), HybridCode::Add(0));
     assert_eq!(hybrid.implicit(function(2)), Some(&[0, 16][..]));
     // From F and a place that nobody knows, the offset tells nothing.
@@ -374,9 +376,9 @@ proptest! {
         }
     }
 
-    /// As programs and the decoder have it: ids of the program, from whatever a sub-path starts with, and tables.
-    /// Where the beginning of a sub-path on the stack is not known, ids tell alone; where it would be, and the
-    /// decoder has not been told, it finds the path or says that it does not know.
+    /// As programs and the decoder have it: ids of the program, from whatever a sub-path starts with, and
+    /// tables. Where the beginning of a sub-path on the stack is not known, ids tell alone; where it would
+    /// be, and the decoder has not been told, it finds the path or says that it does not know.
     #[test]
     fn tables_decode_what_programs_have(
         given in hybridised(any_model()),

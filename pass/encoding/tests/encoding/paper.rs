@@ -1,5 +1,6 @@
-//! The paper's worked examples. The figures are not in the text that we have; edges and values are those that the text
-//! of §4 and §5 states or implies, and frequencies are chosen so that in-edges come in the paper's order.
+//! The paper's worked examples. The figures are not in the text that we have; edges and values are those that
+//! the text of §4 and §5 states or implies, and frequencies are chosen so that in-edges come in the paper's
+//! order.
 
 use pcce_encoding::{EdgeCode, Encoding, PushReason};
 

@@ -1,4 +1,5 @@
-//! An instrumented program, simulated: it calls and returns, and keeps id and stack as the emitted code would.
+//! An instrumented program, simulated: it calls and returns, and keeps id and stack as the emitted code
+//! would.
 
 use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder};
 use pcce_encoding::{EdgeCode, Encoding, PushReason};
@@ -63,7 +64,8 @@ impl<'a> Program<'a> {
         (told && self.model.open != Some(callee)).then_some(callee)
     }
 
-    /// Decodes function, id and stack (the paper, Algorithm 3, DecodeStack), and compares with what really happened.
+    /// Decodes function, id and stack (the paper, Algorithm 3, DecodeStack), and compares with what really
+    /// happened.
     pub fn check(&self, decoder: &PathDecoder) {
         let mut decoded = Vec::new(); // edges, innermost first
         let (mut at, mut id) = (self.function(), self.id);

@@ -59,8 +59,8 @@ pub fn dense_graph() -> impl Strategy<Value = Model> {
     })
 }
 
-/// A chain of functions that call the next one a few times, so that numCC passes 2⁶⁴ on the way, with some entries
-/// and a few more edges, back or forth.
+/// A chain of functions that call the next one a few times, so that numCC passes 2⁶⁴ on the way, with some
+/// entries and a few more edges, back or forth.
 fn doubling_graph() -> impl Strategy<Value = Model> {
     (20usize..140).prop_flat_map(|n| {
         let step = (1usize..4, frequency(), prop::bool::weighted(0.05));
@@ -130,7 +130,8 @@ proptest! {
         check_by_enumeration(&model, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
     }
 
-    /// The same with functions put into the middle of some calls: of those that push, and of ones that are no edges.
+    /// The same with functions put into the middle of some calls: of those that push, and of ones that are no
+    /// edges.
     #[test]
     fn no_two_contexts_share_an_encoding_with_functions_in_between(
         model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), dense_graph()])),
@@ -170,8 +171,8 @@ proptest! {
         check_by_enumeration(&changed, &encoding, 8, 1000).map_err(TestCaseError::fail)?;
     }
 
-    /// What was decided about calls before is so, and contexts can be told apart. Edges that lead to later functions
-    /// make no cycle, so they may have to add.
+    /// What was decided about calls before is so, and contexts can be told apart. Edges that lead to later
+    /// functions make no cycle, so they may have to add.
     #[test]
     fn rules_hold(
         model in any_starts(with_open_node(prop_oneof![any_graph(1..7, 14), any_graph(5..40, 120), dense_graph()])),

@@ -122,7 +122,8 @@ fn right_table() -> impl Strategy<Value = (Vec<FunctionRow>, Vec<AddEdge>)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A right table with up to two values changed is accepted exactly when it is still a table, and then decodes.
+    /// A right table with up to two values changed is accepted exactly when it is still a table, and then
+    /// decodes.
     #[test]
     fn tables_are_accepted_exactly_when_right(
         table in right_table(),

@@ -196,7 +196,8 @@ fn groups_say_who_may_stand_in_the_place_of_what_was_called() {
         ],
     );
     let groups: Vec<Option<u32>> = whole.functions[0].calls.iter().map(|call| call.tail_group).collect();
-    // Two calls with one group, since both end in `plain`; no function of the type leaves that the pointer calls.
+    // Two calls with one group, since both end in `plain`; no function of the type leaves that the pointer
+    // calls.
     assert_eq!(groups, [Some(0), Some(0), Some(1), None, None]);
     assert_eq!(whole.functions[4].tail_groups, [0]);
     assert_eq!(whole.functions[5].tail_groups, [1]);
@@ -227,8 +228,9 @@ fn a_profile_says_how_often_calls_are_executed() {
     assert_eq!(profile.report("m.c", &program.counts), None);
 }
 
-/// Where strings of the C++ library call a copy of its own code, or what calls nothing back, they are trusted; where
-/// they may call what looks, they are not. A template that the library does not have is none of theirs.
+/// Where strings of the C++ library call a copy of its own code, or what calls nothing back, they are
+/// trusted; where they may call what looks, they are not. A template that the library does not have is none
+/// of theirs.
 #[test]
 fn strings_are_trusted_unless_what_they_call_may_look() {
     let lists = NoCallback::new(true, &Wanted::default(), false).trusting_cxx();

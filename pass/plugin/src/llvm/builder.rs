@@ -52,8 +52,8 @@ impl<'m> Builder<'m> {
         self
     }
 
-    /// A structure of words in the function's frame, `size` bytes long. (The stack protector puts arrays of bytes next
-    /// to those that may overflow.)
+    /// A structure of words in the function's frame, `size` bytes long. (The stack protector puts arrays of
+    /// bytes next to those that may overflow.)
     pub fn alloca(&self, size: u64, name: &str) -> Address<'m> {
         let words = vec![self.module.i64(); size as usize / 8];
         let variable = built(self.llvm.build_alloca(self.module.struct_type(&words), name));
@@ -156,8 +156,8 @@ impl<'m> Builder<'m> {
         unsafe { Call::new(call.as_value_ref()) }
     }
 
-    /// Calls the function `name` of another object, which does not throw, with the arguments of `call` and further
-    /// ones. It returns what `call` does. All of these may be of any type.
+    /// Calls the function `name` of another object, which does not throw, with the arguments of `call` and
+    /// further ones. It returns what `call` does. All of these may be of any type.
     pub fn call_instead(&self, call: Call<'m>, name: &str, further: &[Constant<'m>]) -> Call<'m> {
         let own = (0..call.argument_count()).filter_map(|i| call.argument(i)).map(|v| v.raw());
         let mut arguments: Vec<LLVMValueRef> =
@@ -173,8 +173,8 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Calls the function `name` of another object in front of an instruction: it returns nothing, and does not throw.
-    /// `keeps_registers`: by LLVM's calling convention `preserve_most`.
+    /// Calls the function `name` of another object in front of an instruction: it returns nothing, and does
+    /// not throw. `keeps_registers`: by LLVM's calling convention `preserve_most`.
     pub fn call_in_front_of(
         &self,
         at: Instruction<'m>,

@@ -52,8 +52,8 @@ impl<'m> Function<'m> {
         unsafe { name(self.raw()) }
     }
 
-    /// The linkage name of the function in its source, where debug information has it: link-time optimisation renames
-    /// local functions of equal names.
+    /// The linkage name of the function in its source, where debug information has it: link-time optimisation
+    /// renames local functions of equal names.
     pub fn source_name(self) -> Option<String> {
         let mut len = 0;
         // SAFETY: live function; the text is copied.
@@ -113,8 +113,8 @@ impl<'m> Function<'m> {
 
     /// Replaces its body by this assembly.
     pub fn replace_body(self, assembly: &str) {
-        // SAFETY: live function; the text is copied. Handles into the body are not used again: nobody reads a function
-        // behind this.
+        // SAFETY: live function; the text is copied. Handles into the body are not used again: nobody reads a
+        // function behind this.
         unsafe { pcce_shim_replace_body(self.raw(), assembly.as_ptr(), assembly.len()) }
     }
 
@@ -141,21 +141,22 @@ impl<'m> Function<'m> {
         Signature(self.0.get_type())
     }
 
-    /// Returns whether the machine calls the function where it interrupts a program (`__attribute__((interrupt))`).
+    /// Returns whether the machine calls the function where it interrupts a program
+    /// (`__attribute__((interrupt))`).
     pub fn is_interrupt_handler(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_is_interrupt_handler(self.raw()) }
     }
 
-    /// Returns whether [`Function::divert`] can be: not of a variadic function, nor of one whose calling convention
-    /// forbids the call or the jump.
+    /// Returns whether [`Function::divert`] can be: not of a variadic function, nor of one whose calling
+    /// convention forbids the call or the jump.
     pub fn can_be_diverted(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_can_be_diverted(self.raw()) }
     }
 
-    /// A new local function with the same signature that calls this one, which can be diverted, and returns what it
-    /// returns. Returns the call, an invoke if exceptions may leave the function.
+    /// A new local function with the same signature that calls this one, which can be diverted, and returns
+    /// what it returns. Returns the call, an invoke if exceptions may leave the function.
     pub fn thunk(self, name: &str) -> Call<'m> {
         // SAFETY: live function; `name` is copied. The result is a call.
         unsafe { Call::new(pcce_shim_make_thunk(self.raw(), name.as_ptr(), name.len())) }
@@ -214,8 +215,8 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_has_address_taken(self.raw()) }
     }
 
-    /// Returns whether the function's address is in a C++ virtual table, and whether it is anywhere else, besides in
-    /// calls of it.
+    /// Returns whether the function's address is in a C++ virtual table, and whether it is anywhere else,
+    /// besides in calls of it.
     pub fn address_places(self) -> (bool, bool) {
         // SAFETY: a live function.
         let places = unsafe { pcce_shim_address_places(self.raw()) };
@@ -315,8 +316,8 @@ impl<'m> Block<'m> {
         first.is_some_and(|first| first.opcode() == InstructionOpcode::LandingPad)
     }
 
-    /// The block that is executed exactly when control goes from `from`, which leads here, to this one: this one, or
-    /// a new one between them.
+    /// The block that is executed exactly when control goes from `from`, which leads here, to this one: this
+    /// one, or a new one between them.
     pub fn on_edge_from(self, from: Block<'m>) -> Block<'m> {
         // SAFETY: live blocks with an edge between them; what splits the edge deletes nothing that was there.
         let split = unsafe {

@@ -268,7 +268,8 @@ impl<'m> Call<'m> {
     pub fn unless_null(self, pointer: Address<'m>, otherwise: Word<'m>) -> Operand<'m> {
         assert!(self.opcode() == InstructionOpcode::Call, "a call that returns here only");
         let (pointer, otherwise) = (pointer.0.as_value_ref(), otherwise.0.as_value_ref());
-        // SAFETY: a live call, and values that were made in front of it, a pointer and one of the result's type.
+        // SAFETY: a live call, and values that were made in front of it, a pointer and one of the result's
+        // type.
         unsafe { Operand::new(pcce_shim_unless_null(self.raw(), pointer, otherwise)) }
     }
 
@@ -322,7 +323,8 @@ impl<'m> Module<'m> {
     /// return of its own behind it.
     pub fn keep_tail_call(self, call: Call<'m>) {
         assert!(call.is_sibling_call(), "only calls that code generation makes jumps of");
-        // SAFETY: live sibling call. A branch that came to a return of others is unlinked, and where it led is noted.
+        // SAFETY: live sibling call. A branch that came to a return of others is unlinked, and where it led
+        // is noted.
         unsafe {
             let branch = pcce_shim_keep_tail_call(call.raw());
             if !branch.is_null() {
@@ -333,11 +335,11 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// Calls the function directly where the call's pointer is its address; the call itself remains for other targets.
-    /// Returns the direct call, if there can be one.
+    /// Calls the function directly where the call's pointer is its address; the call itself remains for other
+    /// targets. Returns the direct call, if there can be one.
     pub fn compare_target(self, call: Call<'m>, callee: Function<'m>) -> Option<Call<'m>> {
-        // SAFETY: the function analyses of the running pass manager; a live call and a live function. What is returned
-        // is a call.
+        // SAFETY: the function analyses of the running pass manager; a live call and a live function. What is
+        // returned is a call.
         unsafe {
             let direct = pcce_shim_compare_target(self.0.analyses, call.raw(), callee.raw());
             (!direct.is_null()).then(|| Call::new(direct))
@@ -382,7 +384,8 @@ impl<'m> Module<'m> {
         if call.opcode() != InstructionOpcode::Invoke {
             return call;
         }
-        // SAFETY: live invoke, which nothing uses afterwards. Where it unwound to is noted. The result is a call.
+        // SAFETY: live invoke, which nothing uses afterwards. Where it unwound to is noted. The result is a
+        // call.
         unsafe {
             self.0.left.borrow_mut().push(LLVMGetUnwindDest(call.raw()));
             let new = Call::new(pcce_shim_invoke_to_call(call.raw()));

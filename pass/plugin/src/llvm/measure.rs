@@ -128,8 +128,8 @@ impl ModuleCopy {
         self.run.settle();
         let mut found = Found::default();
         let context = (&raw mut found).cast();
-        // SAFETY: a live module of ours, which is not used after that; the callbacks are called with `found` during the
-        // call.
+        // SAFETY: a live module of ours, which is not used after that; the callbacks are called with `found`
+        // during the call.
         let done = unsafe {
             let CodeGeneration { level, no_pie } = code;
             let (module, level) = (self.run.raw(), level.min(3));

@@ -81,7 +81,8 @@ impl<'m> Module<'m> {
         unsafe { Bitcode::new(pcce_shim_write(self.raw()), self.identifier()) }
     }
 
-    /// The names of the functions that code generation for the module's target calls, whatever the module says.
+    /// The names of the functions that code generation for the module's target calls, whatever the module
+    /// says.
     pub fn runtime_library_calls(self) -> HashSet<String> {
         extern "C" fn add(names: *mut c_void, name: *const u8, len: usize) {
             // SAFETY: the shim hands on what it got from the call below, with a text.
@@ -307,8 +308,9 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// A name for a function that ends with the object: of this very definition, whichever one the linker chooses.
-    /// Assembly knows it as `name`: what the function's calling convention adds to names (`vectorcall`) is not added.
+    /// A name for a function that ends with the object: of this very definition, whichever one the linker
+    /// chooses. Assembly knows it as `name`: what the function's calling convention adds to names
+    /// (`vectorcall`) is not added.
     pub fn add_private_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {
         let alias = self.add_alias(&format!("\u{1}{name}"), function);
         // SAFETY: a live alias.
@@ -380,7 +382,8 @@ impl<'m> Module<'m> {
         let pending = pending.0.as_value_ref();
         let [flush, places, functions] = [flush, places, functions].map(cstring);
         let (flush, places, functions) = (flush.as_ptr(), places.as_ptr(), functions.as_ptr());
-        // SAFETY: live module and constant, and no handle to these calls, which only `Builder::call_in_front_of` makes.
+        // SAFETY: live module and constant, and no handle to these calls, which only
+        // `Builder::call_in_front_of` makes.
         unsafe {
             pcce_shim_trace_expand(self.raw(), name.as_ptr(), name.len(), pending, flush, places, functions);
         }
@@ -392,8 +395,8 @@ impl<'m> Module<'m> {
     pub fn write_numbers(self, name: &str, next: Address<'m>, end: Address<'m>, room: &str) {
         let [next, end] = [next, end].map(|address| address.0.as_value_ref());
         let (room, room_len) = (room.as_ptr(), room.len());
-        // SAFETY: live module and constants, and no handle to these calls, which only `Builder::call_in_front_of` and
-        // `Function::check` make.
+        // SAFETY: live module and constants, and no handle to these calls, which only
+        // `Builder::call_in_front_of` and `Function::check` make.
         unsafe { pcce_shim_trace_number(self.raw(), name.as_ptr(), name.len(), next, end, room, room_len) }
     }
 

@@ -13,9 +13,10 @@ use crate::error::Error;
 
 /// A module that LLVM lends to a run of the pass, with its analyses.
 ///
-/// All handles into the module borrow from here. While there are any, nothing that they could lead to is deleted:
-/// instructions that were replaced are taken out of their blocks, and deleted when the run has ended or is borrowed
-/// exclusively. The methods that take it so are those that let LLVM itself delete instructions.
+/// All handles into the module borrow from here. While there are any, nothing that they could lead to is
+/// deleted: instructions that were replaced are taken out of their blocks, and deleted when the run has ended
+/// or is borrowed exclusively. The methods that take it so are those that let LLVM itself delete
+/// instructions.
 pub struct Run {
     module: LLVMModuleRef,
     pub(super) analyses: *mut c_void,
@@ -33,8 +34,8 @@ impl Drop for Run {
 
 impl Run {
     /// # Safety
-    /// `module` is a live module, which this thread alone may change until the result is dropped, and `analyses` the
-    /// `FunctionAnalysisManager` of the running pass.
+    /// `module` is a live module, which this thread alone may change until the result is dropped, and
+    /// `analyses` the `FunctionAnalysisManager` of the running pass.
     pub unsafe fn new(module: LLVMModuleRef, analyses: *mut c_void) -> Self {
         Self { module, analyses, unlinked: RefCell::default(), left: RefCell::default() }
     }
@@ -50,11 +51,13 @@ impl Run {
     /// Deletes what was replaced.
     pub fn settle(&mut self) {
         for block in self.left.get_mut().drain(..) {
-            // SAFETY: a live block: no function of the fence deletes one. No handle is left to what is deleted.
+            // SAFETY: a live block: no function of the fence deletes one. No handle is left to what is
+            // deleted.
             unsafe { pcce_shim_fold_phis(block) }
         }
         for instruction in self.unlinked.get_mut().drain(..) {
-            // SAFETY: an instruction without block and uses, which is here once, and to which no handle is left.
+            // SAFETY: an instruction without block and uses, which is here once, and to which no handle is
+            // left.
             unsafe { LLVMDeleteInstruction(instruction) }
         }
     }
@@ -74,8 +77,8 @@ impl Run {
         let functions: Vec<LLVMValueRef> = choose(self.module()).iter().map(|f| f.raw()).collect();
         self.settle();
         for function in functions {
-            // SAFETY: live functions with bodies, the running pass's analyses. No handle is left to calls, which are
-            // deleted, and functions are not.
+            // SAFETY: live functions with bodies, the running pass's analyses. No handle is left to calls,
+            // which are deleted, and functions are not.
             unsafe { pcce_shim_catch_escapes(self.analyses, function) }
         }
     }
@@ -91,7 +94,8 @@ impl Run {
 
     /// Takes an unused instruction out of its block.
     pub(super) fn unlink(&self, instruction: Instruction<'_>) {
-        // SAFETY: a live instruction in a block, which becomes one without; it is deleted when no handle to it is left.
+        // SAFETY: a live instruction in a block, which becomes one without; it is deleted when no handle to
+        // it is left.
         unsafe { pcce_shim_unlink(instruction.raw()) }
         self.unlinked.borrow_mut().push(instruction.value());
     }

@@ -156,7 +156,8 @@ impl<'m> Operand<'m> {
         name
     }
 
-    /// Returns whether a call of it goes through a pointer: it is neither a function nor another global nor assembly.
+    /// Returns whether a call of it goes through a pointer: it is neither a function nor another global nor
+    /// assembly.
     pub fn is_pointer(self) -> bool {
         // SAFETY: live value.
         unsafe { LLVMIsAGlobalValue(self.raw).is_null() && LLVMIsAInlineAsm(self.raw).is_null() }

@@ -1,5 +1,5 @@
-//! What the pass must know of the machine for which it compiles. `shim/machine.h` is the part of it that needs LLVM's
-//! C++ interface.
+//! What the pass must know of the machine for which it compiles. `shim/machine.h` is the part of it that
+//! needs LLVM's C++ interface.
 
 mod x86_64;
 
@@ -16,13 +16,14 @@ pub trait Machine: Sync {
     /// assembly.
     fn reference(&self, how: Refer, symbol: &str, label: &str) -> String;
 
-    /// Returns whether inline assembly may call something; it may say so too often. Words with `call` in them do, macros
-    /// included, but for instructions that enter the kernel or a hypervisor; and so do jumps to anything but a label of
-    /// the assembly itself, since a switch of stacks jumps to an address on the stack.
+    /// Returns whether inline assembly may call something; it may say so too often. Words with `call` in them
+    /// do, macros included, but for instructions that enter the kernel or a hypervisor; and so do jumps to
+    /// anything but a label of the assembly itself, since a switch of stacks jumps to an address on the
+    /// stack.
     fn may_call(&self, assembly: &str) -> bool;
 
-    /// One instruction that adds `symbol + offset` to a word in memory, the operand 0; none if the machine has no such
-    /// instruction for values of this width.
+    /// One instruction that adds `symbol + offset` to a word in memory, the operand 0; none if the machine
+    /// has no such instruction for values of this width.
     fn add_value(&self, width: Width, symbol: &str, offset: usize) -> Option<InlineAssembly>;
 
     /// One instruction that loads `symbol + offset`, of 64 bits, into the result.
@@ -52,8 +53,8 @@ pub struct InlineAssembly {
     pub constraints: &'static str,
 }
 
-/// All machines. Modules without a target triple, and those of machines that are not here, are taken for the first: what
-/// generates their code says what it cannot do.
+/// All machines. Modules without a target triple, and those of machines that are not here, are taken for the
+/// first: what generates their code says what it cannot do.
 const MACHINES: [&dyn Machine; 1] = [&x86_64::X86_64];
 
 impl Module<'_> {

@@ -1,5 +1,5 @@
-//! Small programs without libc, whose modules have no code until they are linked. Each module is compiled twice: what
-//! is linked by hand returns 77 where the generated code returns a number of its own.
+//! Small programs without libc, whose modules have no code until they are linked. Each module is compiled
+//! twice: what is linked by hand returns 77 where the generated code returns a number of its own.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
