@@ -2,13 +2,14 @@
 #
 #   pcce_instrument(TARGET… [MODE link|lto|module] [VERIFY] [TARGETS NAME…] [OPTION [VALUE…]]…)
 #
-# instruments targets (executables and libraries of this project): the wrapper compiler is put as a launcher in front of
-# clang, where they are compiled and where they are linked. In link mode, which MODE is without it, objects have no code
-# until what is linked is encoded, in its link: instrument what a static or object library is linked into as well. In lto mode (also without MODE where the target has -flto, TARGETS, HYBRID or TRACE)
-# such a library is instrumented where an instrumented executable or shared library is linked with it. There is a
-# keyword for each flag of the wrapper: VERIFY is --pcce-verify, TARGETS NAME… is --pcce-targets=NAME,…, PROFILE_USE
-# FILE is --pcce-profile-use=FILE, and so on (`pcce-clang --pcce-help` lists them). Names of files are relative to the
-# source folder. KEEP 1 is --pcce-keep, and KEEP DIR --pcce-keep=DIR, with a whole name.
+# instruments targets (executables and libraries of this project): the wrapper compiler becomes a launcher in front of
+# clang, for compilation and for linking. In link mode, the default, objects have no code until their link encodes the
+# program, so the targets that a static or object library is linked into must be instrumented as well. In lto mode
+# (also without MODE if the target has -flto, TARGETS, HYBRID or TRACE), such a library is instrumented where it is linked
+# into an instrumented executable or shared library. Each flag of the wrapper has a keyword: VERIFY is --pcce-verify,
+# TARGETS NAME… is --pcce-targets=NAME,…, PROFILE_USE FILE is --pcce-profile-use=FILE, and so on
+# (`pcce-clang --pcce-help` lists them). File names are relative to the source folder. KEEP 1 is --pcce-keep, and
+# KEEP DIR is --pcce-keep=DIR, with an absolute path.
 #
 # Imported targets:
 #   PCCE::runtime         the runtime's static library and pcce.h: for targets that call pcce_token() and are not instrumented
@@ -60,7 +61,7 @@ unset(_pcce_prefix)
 unset(_pcce_runtime)
 unset(_pcce_file)
 
-# Ends with an error where there is no pass for the compiler of language `lang`, or where it loads it already.
+# Stops with an error if there is no pass for the compiler of language `lang`, or if the compiler loads it already.
 function(_pcce_check_compiler lang)
   string(REGEX MATCH "^[0-9]+" major "${CMAKE_${lang}_COMPILER_VERSION}")
   list(JOIN PCCE_LLVM_VERSIONS " or " versions)

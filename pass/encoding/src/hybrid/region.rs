@@ -35,7 +35,7 @@ impl Block {
 }
 
 impl Region {
-    /// What is known of the contexts of a function without in-edges.
+    /// The contexts of a function without in-edges.
     pub(super) fn begun(base: Base) -> Self {
         match base {
             Base::Nowhere => Self::default(),
