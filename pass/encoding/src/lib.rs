@@ -25,7 +25,7 @@
 //! numbering in topological order (`number`) with selective reduction (`reduce`), and offsets (`offset`);
 //! components and orders of functions are petgraph's (`order`). All are iterative and near-linear in
 //! functions plus edges. [`hybrid`] may leave out additions afterwards. Where in a function its frame is
-//! begun, [`frame_places`] says.
+//! begun, [`frame_places()`] says.
 //!
 //! ```
 //! use pcce_encoding::{CallGraph, EdgeCode, Options, PushReason, encode};

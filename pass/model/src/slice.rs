@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
-    /// The types of functions, as LLVM prints them, by [`TypeId`](crate::TypeId).
+    /// The types of functions, as LLVM prints them, by [`TypeId`].
     pub types: Vec<String>,
     /// The functions, with their calls.
     pub functions: Vec<Function>,
