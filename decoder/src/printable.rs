@@ -26,7 +26,6 @@ fn is_escaped(c: char) -> bool {
 }
 
 /// The text with such characters escaped (`\n`, `\u{202e}`).
-#[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
@@ -42,14 +41,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 ///
 /// # Panics
 /// For a map whose keys are no texts.
-#[must_use]
 pub fn json(value: &impl Serialize) -> String {
     json_text(serde_json::to_string(value).expect("texts, numbers, lists and maps always serialise"))
 }
 
 /// A document of JSON with such characters escaped. Control characters below U+0020 are so already, and all
 /// others are in texts.
-#[must_use]
 pub fn json_text(document: String) -> String {
     if document.is_ascii() && !document.contains('\u{7f}') || !document.contains(is_raw) {
         return document;

@@ -162,9 +162,6 @@ impl Calls {
     }
 
     /// Writes the profile.
-    ///
-    /// # Errors
-    /// Errors of `out`.
     pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
         for functions in self.functions.chunk_by(|a, b| a.0 == b.0) {
             writeln!(out, "{}", heading(&functions[0].0, functions.len()))?;
@@ -188,7 +185,6 @@ fn heading(module: &str, functions: usize) -> String {
 }
 
 /// JSON of a name.
-#[must_use]
 pub fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("strings and integers always serialise")
 }
@@ -200,7 +196,6 @@ pub const TARGETS_HERE: u8 = 2;
 
 /// The text that a program writes for a module, with [`HERE`] in place of the numbers: for each function ⟨its
 /// linkage name, the callees of its calls⟩ one number for the function and one for each call.
-#[must_use]
 pub fn template<'a>(
     module: &str,
     functions: impl ExactSizeIterator<Item = (&'a str, Vec<Option<&'a str>>)>,

@@ -106,7 +106,6 @@ pub enum State {
 }
 
 /// The compressed form: JSON, zlib, base64.
-#[must_use]
 pub fn to_text(code: &Code) -> String {
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
     let json = serde_json::to_vec(code).expect("numbers and strings always serialise");

@@ -103,7 +103,6 @@ fn version(bytes: &[u8]) -> Result<u32, serde_json::Error> {
 }
 
 /// Writes the JSON form of a dictionary.
-#[must_use]
 pub fn to_json(dictionary: &Dictionary) -> Vec<u8> {
     serde_json::to_vec(dictionary).expect("strings, integers and sequences always serialise")
 }

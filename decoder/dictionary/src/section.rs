@@ -137,7 +137,6 @@ pub mod fragment {
     ///
     /// # Panics
     /// If the compressed payload is larger than 1 GiB.
-    #[must_use]
     pub fn to_bytes(module: &Module, encodings: &[Encoding]) -> Vec<u8> {
         /// A [`Fragment`] that is borrowed.
         #[derive(Serialize)]
@@ -149,9 +148,6 @@ pub mod fragment {
     }
 
     /// Reads the unpacked payload.
-    ///
-    /// # Errors
-    /// The cause.
     pub(crate) fn read(json: &[u8], sites_address: u64) -> Result<Fragment, String> {
         let mut fragment: Fragment = serde_json::from_slice(json).map_err(|e| e.to_string())?;
         fragment.module.sites_address = sites_address;
@@ -186,7 +182,6 @@ pub mod unlinked {
     ///
     /// # Panics
     /// If the facts do not serialise, or the compressed payload is larger than 1 GiB.
-    #[must_use]
     pub fn to_bytes(module: &Module, facts: &impl Serialize) -> Vec<u8> {
         #[derive(Serialize)]
         struct Borrowed<'a, F> {
@@ -197,9 +192,6 @@ pub mod unlinked {
     }
 
     /// Reads the unpacked payload.
-    ///
-    /// # Errors
-    /// The cause.
     pub(crate) fn read(json: &[u8], sites_address: u64) -> Result<Unlinked, String> {
         let mut unlinked: Unlinked = serde_json::from_slice(json).map_err(|e| e.to_string())?;
         unlinked.module.sites_address = sites_address;
@@ -225,7 +217,6 @@ pub mod linked {
     ///
     /// # Panics
     /// If the compressed payload is larger than 1 GiB.
-    #[must_use]
     pub fn to_bytes(modules: &[Module], encodings: &[Encoding]) -> Vec<u8> {
         /// A [`Linked`] that is borrowed.
         #[derive(Serialize)]
@@ -237,9 +228,6 @@ pub mod linked {
     }
 
     /// Reads the unpacked payload. `base`: what the addresses of site arrays count from.
-    ///
-    /// # Errors
-    /// The cause.
     pub(crate) fn read(json: &[u8], base: u64) -> Result<Linked, String> {
         let mut linked: Linked = serde_json::from_slice(json).map_err(|e| e.to_string())?;
         // Addresses that count from that of the record begin at 0.

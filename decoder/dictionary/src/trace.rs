@@ -135,7 +135,6 @@ pub enum Kind {
 ///
 /// # Panics
 /// If the payload does not serialise, or is larger than 1 GiB when compressed.
-#[must_use]
 pub fn to_bytes(traced: &Traced) -> Vec<u8> {
     let mut out = vec![0; HEADER_LEN + addresses_len(traced.functions.len())];
     let (len, crc) = append_payload(&mut out, traced);
@@ -148,7 +147,6 @@ pub fn to_bytes(traced: &Traced) -> Vec<u8> {
 }
 
 /// Bytes of the addresses in a record of so many functions.
-#[must_use]
 pub const fn addresses_len(functions: usize) -> usize {
     8 * (functions + 1)
 }

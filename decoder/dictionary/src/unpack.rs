@@ -11,7 +11,6 @@ const RATIO: u64 = 16;
 const STRING: u64 = 64;
 
 /// The number of bytes that may honestly unpack from `stored` bytes.
-#[must_use]
 pub fn most_unpacked(stored: usize) -> u64 {
     BASE.saturating_add(RATIO.saturating_mul(stored as u64))
 }
@@ -25,7 +24,6 @@ pub struct Unpacker {
 
 impl Unpacker {
     /// For streams of so many bytes in all.
-    #[must_use]
     pub fn new(stored: usize) -> Self {
         let left = most_unpacked(stored);
         Self { left, memory_left: left.saturating_mul(2) }

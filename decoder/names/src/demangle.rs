@@ -11,7 +11,6 @@ use crate::rewrite;
 const MAX_LEN: usize = 1 << 16;
 
 /// The name as in the source, if `linkage` is a mangled C++ or Rust name; else `linkage` itself.
-#[must_use]
 pub fn demangle(linkage: &str) -> String {
     demangle_rust(linkage).or_else(|| demangle_cpp(linkage)).unwrap_or_else(|| linkage.to_owned())
 }

@@ -8,7 +8,6 @@ const OPERATORS: [&str; 15] =
 
 /// The name without the parameters, the template arguments and the return type of C++, and without the
 /// generic arguments of Rust. What is not understood stays as it is.
-#[must_use]
 pub fn short(name: &str) -> Cow<'_, str> {
     if !name.contains(['<', '(']) {
         return Cow::Borrowed(name);
@@ -74,7 +73,6 @@ fn without_arguments(name: &str) -> Option<String> {
 }
 
 /// The name without the parameters and the return type of C++. What is not understood stays as it is.
-#[must_use]
 pub fn bare(name: &str) -> &str {
     let (mut at, mut begin, mut end) = (0, 0, None);
     while let Some(c) = name[at..].chars().next() {

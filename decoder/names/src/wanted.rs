@@ -14,19 +14,16 @@ pub struct Wanted {
 
 impl Wanted {
     /// From what the user has written.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         Self { text: text.to_owned(), plain: plain(text) }
     }
 
     /// As the user has written it.
-    #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Returns whether it means the function of this linkage name, which is `source` in the source.
-    #[must_use]
     pub fn fits(&self, linkage: &str, source: &str) -> bool {
         linkage == self.text
             || source == self.text
@@ -36,7 +33,6 @@ impl Wanted {
 
     /// The names that are most like it, at most five: those that contain it, then those that are written
     /// nearly so.
-    #[must_use]
     pub fn similar<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<String> {
         let wanted = plain(bare(&self.text)).to_lowercase();
         let likeness = |candidate: &str| {
@@ -59,7 +55,6 @@ impl Wanted {
 }
 
 /// The hint of an error about a name that no function has.
-#[must_use]
 pub fn hint(similar: &[String]) -> String {
     match similar {
         [] => "; names are those of the source, or of the object file".to_owned(),
@@ -68,7 +63,6 @@ pub fn hint(similar: &[String]) -> String {
 }
 
 /// The name without the return type of C++, with its parameters.
-#[must_use]
 pub fn without_type(name: &str) -> &str {
     // Both are parts of one text.
     &name[bare(name).as_ptr() as usize - name.as_ptr() as usize..]
@@ -82,14 +76,12 @@ fn without_parameters(name: &str) -> &str {
 
 /// A name in the source without parameters, without return type, and without template arguments, each as
 /// [`plain`] leaves it.
-#[must_use]
 pub fn forms(source: &str) -> [String; 3] {
     [plain(without_parameters(source)), plain(bare(source)), plain(&short(source))]
 }
 
 /// The part of a name that counts in comparisons: without ABI tags (`[abi:cxx11]`), marks of copies of a
 /// function (`[clone …]`, `.llvm.123`), and blanks that separate nothing.
-#[must_use]
 pub fn plain(name: &str) -> String {
     let name = without_tags(name);
     let name = [".llvm.", ".__uniq."].iter().fold(&*name, |name, mark| match name.rsplit_once(mark) {

@@ -1,27 +1,262 @@
 //! `pcce trace`.
 
-mod args;
-mod names;
-mod signals;
 mod text;
 
-use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, io};
 
 use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{HumanBytes, ProgressBar};
+use pcce::names::{Wanted, hint};
+use pcce::standing::listed;
 use pcce::style::Style;
 use pcce::trace::export::Folded;
 use pcce::trace::{
-    self, Compression, Met, Programs, Reader, Selection, Stream, Tables, TraceFile, export, heading,
+    self, Compression, Met, Named, Programs, Reader, Selection, Stream, Tables, TraceFile, export, heading,
 };
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 
-pub use self::args::{DiffArgs, ExportFormat, Places, TRACE_HELP, TraceAction, TraceArgs};
-use self::names::Asked;
-use super::collect;
+use super::appearance::Appearance;
+use super::collect::{self, COLLECT_HELP, CollectArgs, MergeArgs};
 use super::profile::output;
 use super::views::ReportFormat;
 use super::{Status, note};
+
+pub const TRACE_HELP: &str = "The program writes the trace to the file that PCCE_TRACE names. Events are its calls and returns, numbered from 1
+in each thread.
+
+Lines in <angle brackets> say what is not known, or how control came to a place otherwise than by a call.
+
+Exit status: 0, or 2 if something is missing in the trace, or if it does not have all calls of the function that was
+asked for; of `check` also 1 if something does not match. What a ring (PCCE_TRACE_RING) has not kept is missing for all
+commands but `show` and `at`.
+
+Examples:
+  pcce-clang --pcce-trace -g -O2 app.c -o app && PCCE_TRACE=app.trace ./app
+  pcce trace show app app.trace --depth 3
+  pcce trace find app app.trace parse_number
+  pcce trace diff app good.trace bad.trace
+  pcce trace compress app.trace
+  pcce trace export --format svg app app.trace -o app.svg";
+
+/// What is done with traces.
+#[derive(Subcommand)]
+pub enum TraceAction {
+    /// Show the calls as an indented tree
+    Show {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// Which way the code went between them, line by line (--pcce-trace=blocks)
+        #[arg(long)]
+        lines: bool,
+        /// About when each event was, in seconds from the trace's beginning
+        #[arg(long)]
+        times: bool,
+        /// Only calls of this function, and what is inside of them
+        #[arg(long, value_name = "NAME")]
+        function: Option<String>,
+        /// From this event of each thread on
+        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+        from: u64,
+        /// Up to this event
+        #[arg(long, value_name = "N")]
+        to: Option<u64>,
+        /// So many calls inside of each other
+        #[arg(long, value_name = "N")]
+        depth: Option<u32>,
+        /// The last events of each thread
+        #[arg(long, value_name = "N")]
+        last: Option<u64>,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// How calls look
+        #[command(flatten)]
+        appearance: Appearance,
+    },
+    /// Count the calls and the events of each function
+    Report {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// So many functions
+        #[arg(long, value_name = "N")]
+        top: Option<usize>,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// Names of functions without parameters, template arguments and generic arguments
+        #[arg(long)]
+        short: bool,
+    },
+    /// Show where two runs part, and what each did more
+    Diff(DiffArgs),
+    /// Write the trace for other programs, or as a picture
+    Export {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// For whom
+        #[arg(long, value_enum)]
+        format: ExportFormat,
+        /// Names of functions without parameters, template arguments and generic arguments, in folded stacks
+        #[arg(long)]
+        short: bool,
+        /// So many calls inside of each other, in folded stacks: deeper ones are counted together. What is
+        /// written can grow with the square of this
+        #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+        depth: u32,
+    },
+    /// Show each call of a function with its context
+    Find {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// The function: its name in the source, with or without its parameters, or as the linker knows it
+        function: String,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// How contexts look
+        #[command(flatten)]
+        appearance: Appearance,
+    },
+    /// Show the context at an event
+    At {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// The event of the thread (the first one without --thread)
+        event: u64,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// How contexts look
+        #[command(flatten)]
+        appearance: Appearance,
+    },
+    /// Tell what the trace costs, and which places write most
+    Stats {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// So many places and functions
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        top: usize,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+        /// How places look
+        #[command(flatten)]
+        appearance: Appearance,
+    },
+    /// Count how often each line was executed, in the format of lcov (--pcce-trace=blocks)
+    Coverage(TraceArgs),
+    /// Compare what a program in verify mode wrote of its events with what is read
+    Check {
+        /// The files
+        #[command(flatten)]
+        args: TraceArgs,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
+    },
+    /// Run the program several times, each run keeping a part of the trace, and put the parts together
+    #[command(after_help = COLLECT_HELP)]
+    Collect(CollectArgs),
+    /// Put parts of a trace together that were collected otherwise
+    Merge(MergeArgs),
+    /// Run one part of a collection (for engines)
+    #[command(hide = true)]
+    CollectPart {
+        /// The folder of the collection
+        folder: PathBuf,
+        /// The part, from 1
+        part: u32,
+    },
+    /// Compress the trace, also while the program runs: all commands read it so
+    Compress {
+        /// The trace; it is removed at the end
+        trace: PathBuf,
+        /// File to write [default: the trace's name, and .zst]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// What most commands need.
+#[derive(Args)]
+pub struct TraceArgs {
+    /// The program
+    pub program: PathBuf,
+    /// The trace that it wrote
+    pub trace: PathBuf,
+    /// Only this thread, by the system's number
+    #[arg(long, value_name = "N")]
+    pub thread: Option<u32>,
+    /// Where else to look, and where to write
+    #[command(flatten)]
+    pub places: Places,
+}
+
+/// What `diff` needs.
+#[derive(Args)]
+pub struct DiffArgs {
+    /// The program
+    pub program: PathBuf,
+    /// The trace of a run
+    pub one: PathBuf,
+    /// The trace of another run
+    pub two: PathBuf,
+    /// Where else to look, and where to write
+    #[command(flatten)]
+    pub places: Places,
+    /// So many functions
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// How contexts look
+    #[command(flatten)]
+    pub appearance: Appearance,
+}
+
+/// Further files.
+#[derive(Args)]
+pub struct Places {
+    /// A shared library of the program, or its debug file; may be given several times. Those that stand where
+    /// they were in the run are found without it
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+    /// Folder with shared libraries or debug files, looked through by name and build id; may be given several
+    /// times
+    #[arg(long, value_name = "DIR")]
+    pub dicts: Vec<PathBuf>,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Forms of exported traces.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// For ui.perfetto.dev
+    Perfetto,
+    /// For chrome://tracing, and viewers that read its format
+    Chrome,
+    /// Folded stacks with their events, for flame graphs
+    Folded,
+    /// JSON lines: one object for each event
+    Json,
+    /// A picture of the threads' calls over time
+    Svg,
+}
 
 /// Runs it.
 pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
@@ -251,7 +486,7 @@ fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
 fn compress(path: &Path, output: Option<&Path>) -> anyhow::Result<Status> {
     let output = output.map_or_else(|| path.with_added_extension("zst"), Path::to_owned);
     let progress = ProgressBar::new_spinner();
-    let stopped = signals::until_ended().context("signals cannot be handled")?;
+    let stopped = until_ended().context("signals cannot be handled")?;
     let mut tell = |done: Compression| {
         let Compression { read, written, is_used } = done;
         let waits = if is_used { "; the program runs" } else { "" };
@@ -299,4 +534,113 @@ fn needs_blocks(tables: &Tables) -> anyhow::Result<()> {
         bail!("the program records its calls only: build it with --pcce-trace=blocks");
     }
     Ok(())
+}
+
+/// What a user has asked for by its name.
+pub struct Asked {
+    wanted: Wanted,
+    pub named: Named,
+}
+
+impl Asked {
+    /// # Errors
+    /// The trace can have no event of such functions. The error says why.
+    pub fn new(programs: &Programs, name: &str) -> anyhow::Result<Self> {
+        let wanted = Wanted::new(name);
+        let named = programs.tables.named(&wanted);
+        if named.has_events() {
+            return Ok(Self { wanted, named });
+        }
+        let standing = programs.standing(&wanted);
+        if standing.is_instrumented {
+            bail!(
+                "{name} is left out of the trace (--pcce-trace-skip, --pcce-trace-only, or with the warning of the build), \
+                 and no traced function calls it by its name: the trace has no event of it"
+            );
+        }
+        if let Some(why) = standing.why(name) {
+            bail!("{why}: the trace has no event of it");
+        }
+        let similar = wanted.similar(programs.tables.known_names());
+        let inlined = match standing.has_debug_information {
+            true => "the optimiser has left no code of",
+            false => "were inlined, without debug information (-g)",
+        };
+        bail!(
+            "{name}: no function of this name is traced or called{}. Functions that {inlined} have no name any more",
+            hint(&similar)
+        )
+    }
+
+    /// Says what the trace, or one thread of it, does not have of the functions. `shown`: events inside of
+    /// them are shown already.
+    pub fn tell(
+        &self,
+        programs: &Programs,
+        thread: Option<u32>,
+        met: &Met,
+        gaps: u64,
+        shown: bool,
+    ) -> Status {
+        let of = thread.map_or("the trace".to_owned(), |thread| format!("thread {thread} in the trace"));
+        let (name, named) = (self.wanted.text(), &self.named);
+        let mut standing = programs.standing(&self.wanted);
+        standing.inlined_into.extend(named.inlined_into.iter().cloned());
+        let Met { calls, inside, pointers, .. } = *met;
+        if !standing.inlined_into.is_empty() {
+            let inside = match (inside, shown) {
+                (0, _) => String::new(),
+                (_, true) => ", and shown are the events in it".to_owned(),
+                (events, false) => {
+                    format!(", but for {events} in it, which `pcce trace show --function {name}` shows")
+                }
+            };
+            note(&format!(
+                "{name} was inlined into {}: of calls there {of} has no event{inside}",
+                standing.callers()
+            ));
+            return Status::Failed;
+        }
+        if calls > 0 {
+            return Status::Done;
+        }
+        let as_far = if gaps > 0 { ", as far as it tells" } else { "" };
+        if !named.is_traced && pointers > 0 {
+            note(&format!(
+                "{of} has no call of {name} by its name{as_far}; it is not traced, and may be what {pointers} calls \
+                 through pointers have called"
+            ));
+            return Status::Failed;
+        }
+        let unknown = programs.tables.without_lines();
+        if !unknown.is_empty() {
+            note(&format!(
+                "{of} has no call of {name}{as_far}; nor would it have one where {name} was inlined, which is not \
+                 known of {}: without debug information (-g)",
+                listed(unknown)
+            ));
+            return Status::Failed;
+        }
+        note(&format!("{of} has no call of {name}{as_far}"));
+        Status::Done
+    }
+}
+
+/// Becomes true when such a signal comes. Those that are ignored (`nohup`) stay so.
+pub fn until_ended() -> io::Result<Arc<AtomicBool>> {
+    let has_come = Arc::new(AtomicBool::new(false));
+    let ignored = ignored();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        if ignored >> (signal - 1) & 1 == 0 {
+            let _ = flag::register(signal, Arc::clone(&has_come))?;
+        }
+    }
+    Ok(has_come)
+}
+
+/// The set of signals that the process ignores.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default()
 }

@@ -3,11 +3,14 @@
 pub(crate) mod frames;
 pub(crate) mod threads;
 
+use serde::Serialize;
+
 use crate::token::BuildId;
 
 /// The kinds of frames. All but [`FrameKind::Call`] are boundaries: places where the context says what it
 /// does not know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FrameKind {
     /// A function that was active, and the place that it had reached.
@@ -58,12 +61,13 @@ impl FrameKind {
 }
 
 /// A frame of a context: one line of it, as people read it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Frame<'d> {
     pub kind: FrameKind,
     /// Name of the function, demangled.
     pub function: Option<&'d str>,
     /// Linkage name of the function.
+    #[serde(skip)]
     pub linkage_name: Option<&'d str>,
     pub file: Option<&'d str>,
     /// Line, from 1.
@@ -73,6 +77,7 @@ pub struct Frame<'d> {
     /// The function was inlined into that of the next frame.
     pub inlined: bool,
     /// For [`FrameKind::UnknownModule`]: the build id of the module, as far as tokens carry it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub build_id: Option<BuildId>,
 }
 

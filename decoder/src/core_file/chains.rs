@@ -27,7 +27,6 @@ struct Chains {
 impl Core {
     /// The interned numbers of the process; none if they are not in the core file. `debug` is the content of
     /// the program's debug file, if it has one.
-    #[must_use]
     pub fn numbers(&self, debug: Option<&[u8]>) -> Option<Numbers> {
         let main = &self.images[0];
         let files = debug.into_iter().chain([&*main.bytes]);

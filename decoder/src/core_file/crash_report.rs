@@ -43,7 +43,6 @@ pub struct Thread {
 
 impl Signal {
     /// The name, for signals with which programs crash.
-    #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         Some(match self.number {
             3 => "SIGQUIT",
@@ -60,7 +59,6 @@ impl Signal {
         })
     }
 
-    #[must_use]
     pub fn meaning(&self) -> Option<&'static str> {
         Some(match (self.number, self.code?) {
             (_, 0) => "SI_USER",
@@ -80,7 +78,6 @@ impl Signal {
 
 impl Report {
     /// The text that the runtime library would have written.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
         let build_id = if self.build_id.is_empty() { "none" } else { &self.build_id };

@@ -27,6 +27,7 @@ use object::{Object, ObjectSymbol, ObjectSymbolTable, ReadCache, RelocationFlags
 use pcce_abi as abi;
 use pcce_abi::layout;
 
+use self::crash_report::{Report, Signal, Thread};
 pub use self::error::CoreError;
 pub use self::image::Image;
 use self::image::abi_version;
@@ -35,7 +36,7 @@ pub use self::trace::CoreTrace;
 use crate::code::elf::ELF_MAGIC;
 use crate::code::elf::tls_offset;
 use crate::code::machine::{self, Machine, Relocation};
-use crate::core_file::crash_report::{Report, Signal, Thread};
+use crate::token::to_hex;
 
 /// A core file, with the files of its images.
 pub struct Core {
@@ -150,7 +151,6 @@ impl Core {
     }
 
     /// The images whose files were found; the program is the first.
-    #[must_use]
     pub fn images(&self) -> &[Image] {
         &self.images
     }
@@ -292,7 +292,7 @@ impl Core {
             .map(|thread| Thread { number: thread.number, context: self.context(thread, &places) });
         Ok(Report {
             program: program.display().to_string(),
-            build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            build_id: to_hex(&build_id),
             process: self.process,
             trace: self.trace(debug).map(|trace| trace.path.display().to_string()),
             signal: self.signal,

@@ -28,9 +28,6 @@ pub struct CoreTrace {
 
 impl CoreTrace {
     /// Copies the trace, and puts the pending bits to the ends of the threads' streams.
-    ///
-    /// # Errors
-    /// Errors of the two files.
     pub fn write(&self, to: &Path) -> io::Result<()> {
         fs::copy(&self.path, to)?;
         let file = OpenOptions::new().read(true).write(true).open(to)?;
@@ -61,7 +58,6 @@ fn word(file: &File, at: u64) -> io::Result<u64> {
 impl Core {
     /// The trace of calls that the process has written, if it has. `debug`: the content of the program's
     /// debug file.
-    #[must_use]
     pub fn trace(&self, debug: Option<&[u8]>) -> Option<CoreTrace> {
         let mut files = debug.into_iter().chain([&*self.images[0].bytes]);
         let offset = files.find_map(|bytes| tls_offset_of(&object::File::parse(bytes).ok()?, TLS_SYMBOL))?;

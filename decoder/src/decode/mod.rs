@@ -62,7 +62,6 @@ impl Decoder {
     }
 
     /// The interned numbers that can be looked up.
-    #[must_use]
     pub fn numbers(&self) -> Option<&Numbers> {
         self.numbers.as_ref()
     }
@@ -79,9 +78,6 @@ impl Decoder {
     /// Decodes a token that a process of this program is known to have made. A thread that is not in the
     /// program yet, or any more, names no known build. [`decode`](Self::decode) refuses its token as one of
     /// another build.
-    ///
-    /// # Errors
-    /// As [`decode`](Self::decode).
     pub fn decode_of_program(&self, token: &Token, context: &mut Context) -> Result<(), DecodeError> {
         self.decoding(context).token(token, true, Inner::Capture)
     }
@@ -143,7 +139,6 @@ impl Decoder {
 
     /// Returns whether a program or library with this whole build id, in hexadecimal digits, is among those
     /// given.
-    #[must_use]
     pub fn has_build(&self, build_id: &str) -> bool {
         !build_id.is_empty() && self.images.symbols.images.iter().any(|image| image.build_id == build_id)
     }

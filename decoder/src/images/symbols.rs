@@ -12,7 +12,7 @@ use pcce_dictionary::{self as files, SiteKind};
 
 use crate::images::invalid::{Cause, check, index};
 use crate::names;
-use crate::token::BuildId;
+use crate::token::{BuildId, from_hex};
 
 /// A program or shared library.
 #[derive(Debug)]
@@ -119,7 +119,9 @@ impl Symbols {
     }
 
     pub(crate) fn add_image(&mut self, dictionary: &files::Dictionary) -> Result<(), Cause> {
-        let bytes = hex(&dictionary.build_id).ok_or_else(|| Cause::BuildId(dictionary.build_id.clone()))?;
+        let bytes = from_hex(&dictionary.build_id)
+            .filter(|id| !id.is_empty())
+            .ok_or_else(|| Cause::BuildId(dictionary.build_id.clone()))?;
         let id = BuildId::from_prefix(&bytes);
         if self.images.iter().any(|image| image.id == id) {
             return Err(Cause::SameBuildId(id));
@@ -329,16 +331,4 @@ impl Symbols {
 fn name_of(what: &'static str, at: usize, index: u32, names: &[u32]) -> Result<u32, Cause> {
     let (target, len) = ("name", names.len());
     names.get(index as usize).copied().ok_or(Cause::Index { what, at, target, index, len })
-}
-
-pub(crate) fn hex(digits: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    if digits.is_empty() || !digits.len().is_multiple_of(2) {
-        return None;
-    }
-    digits.as_bytes().chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }

@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 use object::Object;
 use pcce_dictionary::section::SECTION;
 
+use crate::token::to_hex;
+
 /// Where distributions keep debug files.
 pub(crate) const SYSTEM: &str = "/usr/lib/debug";
 
 /// The debug file of a stripped program with its dictionary, found as gdb finds it: by build id, by the name
 /// in `.gnu_debuglink`, then by debuginfod. It has the program's build id.
-#[must_use]
 pub fn find(program: &Path, bytes: &[u8]) -> Option<PathBuf> {
     find_section(program, bytes, SECTION)
 }
@@ -20,7 +21,7 @@ pub fn find(program: &Path, bytes: &[u8]) -> Option<PathBuf> {
 pub(crate) fn find_section(program: &Path, bytes: &[u8], section: &str) -> Option<PathBuf> {
     let file = object::File::parse(bytes).ok()?;
     let id = file.build_id().ok().flatten().filter(|id| id.len() > 1)?;
-    let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits = to_hex(id);
     let by_id = format!("{SYSTEM}/.build-id/{}/{}.debug", &digits[..2], &digits[2..]);
     let mut candidates = vec![PathBuf::from(by_id)];
     if let Ok(Some((name, _))) = file.gnu_debuglink() {
@@ -48,7 +49,6 @@ pub(crate) fn debuginfod() -> bool {
 
 /// The debug file of this whole build id, from the servers that `DEBUGINFOD_URLS` names. elfutils' client
 /// keeps what it has got, and what it has not.
-#[must_use]
 pub fn ask_debuginfod(build_id: &str) -> Option<PathBuf> {
     if !debuginfod() {
         return None;

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::code::build;
 use crate::code::elf::{SectionError, content};
+use crate::token::to_hex;
 
 /// Errors of reading the dictionary of a program.
 #[derive(Debug, Error)]
@@ -68,7 +69,7 @@ pub fn dictionary(bytes: &[u8], name: &str) -> Result<Dictionary, ProgramError> 
     let build_id = file.build_id().map_err(ProgramError::Elf)?.filter(|id| !id.is_empty());
     let build_id = build_id.ok_or(ProgramError::NoBuildId)?;
     Ok(Dictionary {
-        build_id: build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        build_id: to_hex(build_id),
         program: name.to_owned(),
         modules,
         encodings,

@@ -81,7 +81,6 @@ impl NumbersFile {
     }
 
     /// The count of numbers that were given by all processes that have used the file.
-    #[must_use]
     pub fn given(&self) -> u64 {
         self.given
     }

@@ -12,7 +12,6 @@ use crate::printable::printable;
 
 /// One line for each stack of function names: `outermost;…;innermost value`, in alphabetical order. Stacks
 /// whose value is 0 are left out.
-#[must_use]
 pub fn lines(stacks: &Stacks, metric: usize) -> Vec<String> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for stack in stacks.stacks.iter().filter(|stack| stack.values[metric] > 0) {
@@ -25,9 +24,6 @@ pub fn lines(stacks: &Stacks, metric: usize) -> Vec<String> {
 }
 
 /// Writes folded stacks.
-///
-/// # Errors
-/// Errors of `out`.
 pub fn folded(stacks: &Stacks, metric: usize, mut out: impl Write) -> io::Result<()> {
     lines(stacks, metric).iter().try_for_each(|line| writeln!(out, "{line}"))
 }

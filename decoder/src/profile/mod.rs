@@ -234,7 +234,6 @@ impl Profile {
     }
 
     /// The sum of a metric, by its number.
-    #[must_use]
     pub fn total(&self, metric: usize) -> u64 {
         self.records.iter().fold(0, |sum, record| sum.saturating_add(record.values[metric]))
     }

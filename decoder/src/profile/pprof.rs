@@ -110,9 +110,6 @@ impl<'a> Strings<'a> {
 }
 
 /// Writes all metrics that can be added. `program` and `build_id` are those of the program.
-///
-/// # Errors
-/// Errors of `out`.
 pub fn write(stacks: &Stacks, kind: Kind, program: &str, build_id: &str, out: impl Write) -> io::Result<()> {
     let mut strings = Strings { list: vec![String::new()], index: HashMap::from([("", 0)]) };
     let metrics: Vec<_> = kind.metrics().iter().enumerate().filter(|(_, metric)| metric.additive).collect();

@@ -56,7 +56,6 @@ fn by_function(stacks: &Stacks) -> Vec<Stack> {
 }
 
 /// A number as people write it.
-#[must_use]
 pub fn amount(value: u64, unit: Unit) -> String {
     let digits = |value: u64| {
         let digits = value.to_string();
@@ -77,9 +76,6 @@ pub fn amount(value: u64, unit: Unit) -> String {
 }
 
 /// Writes a report for people.
-///
-/// # Errors
-/// Errors of `out`.
 pub fn text(
     profile: &Profile,
     stacks: &Stacks,
@@ -157,37 +153,10 @@ pub fn text(
 #[derive(Serialize)]
 struct JsonStack<'a> {
     values: serde_json::Map<String, serde_json::Value>,
-    frames: Vec<JsonFrame<'a>>,
-}
-
-#[derive(Serialize)]
-struct JsonFrame<'a> {
-    kind: &'static str,
-    function: Option<&'a str>,
-    file: Option<&'a str>,
-    line: Option<u32>,
-    column: Option<u32>,
-    inlined: bool,
-}
-
-impl<'a> From<&'a StackFrame> for JsonFrame<'a> {
-    fn from(frame: &'a StackFrame) -> Self {
-        let StackFrame { kind, ref function, ref file, line, column, inlined, .. } = *frame;
-        Self {
-            kind: kind.name(),
-            function: function.as_deref(),
-            file: file.as_deref(),
-            line,
-            column,
-            inlined,
-        }
-    }
+    frames: Vec<&'a StackFrame>,
 }
 
 /// Writes one object a line: the totals, then the selected contexts.
-///
-/// # Errors
-/// Errors of `out`.
 pub fn json(
     profile: &Profile,
     stacks: &Stacks,
@@ -215,7 +184,7 @@ pub fn json(
     for stack in shown {
         let values =
             metrics.iter().zip(&stack.values).map(|(metric, &value)| (metric.name.to_owned(), value.into()));
-        let frames = stack.frames.iter().map(|&frame| (&stacks.frames[frame as usize]).into());
+        let frames = stack.frames.iter().map(|&frame| &stacks.frames[frame as usize]);
         let stack = JsonStack { values: values.collect(), frames: frames.collect() };
         writeln!(out, "{}", printable::json(&stack))?;
     }

@@ -47,9 +47,6 @@ struct Sampled<'a> {
 }
 
 /// Writes all metrics that can be added.
-///
-/// # Errors
-/// Errors of `out`.
 pub fn write(stacks: &Stacks, kind: Kind, name: &str, mut out: impl Write) -> io::Result<()> {
     let frames = stacks.frames.iter().map(|frame| Frame {
         name: &frame.name,

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
+
 use crate::context::{Context, Frame, FrameKind};
 use crate::decode::Decoder;
 use crate::session::Failure;
@@ -24,16 +26,19 @@ const FEW: usize = 16;
 const INDENT: usize = 4;
 
 /// A frame, as the stacks of a profile share it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct StackFrame {
     pub kind: FrameKind,
     /// Name for pictures: the function, or the boundary in angle brackets.
+    #[serde(skip)]
     pub name: String,
     /// Name of the function, if it is known.
     pub function: Option<String>,
     /// In gdb's style, with the place.
+    #[serde(skip)]
     pub text: String,
     /// Linkage name; empty for boundaries.
+    #[serde(skip)]
     pub linkage_name: String,
     /// Source file, if known.
     pub file: Option<String>,

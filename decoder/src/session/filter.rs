@@ -126,7 +126,6 @@ fn origins(text: &[u8], mut end: usize) -> usize {
 }
 
 /// Returns whether a token can go on with this byte.
-#[must_use]
 pub fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'+' | b'~' | b':' | SUBMITTED)
 }
@@ -207,7 +206,6 @@ impl Failures {
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.left.count == 0 && self.missing.is_empty()
     }
@@ -241,7 +239,6 @@ pub struct Filter<'d> {
 
 impl<'d> Filter<'d> {
     /// A filter that writes contexts as `session` does.
-    #[must_use]
     pub fn new(session: Session<'d>) -> Self {
         let below = session.format() == Format::Below;
         let words = if session.has_numbers() { Words::TokensAndNumbers } else { Words::Tokens };
@@ -319,9 +316,6 @@ impl Census {
 
     /// Writes each context once, the most frequent one first, in [`Format::Below`], [`Format::InPlace`] or
     /// [`Format::Json`]. Tokens with equal frames are one context.
-    ///
-    /// # Errors
-    /// Errors of `out`.
     pub fn write(self, session: Session<'_>, out: &mut impl Write) -> io::Result<Failures> {
         let format = session.format();
         let mut session = session.bounded(MAX_CALLS_IN_LOG);

@@ -156,7 +156,6 @@ const MAX_OF_LONG: u64 = 1 << 25;
 
 impl<'d> Session<'d> {
     /// A session that has not seen a token.
-    #[must_use]
     pub fn new(decoder: &'d Decoder, format: Format) -> Self {
         Self {
             decoder,
@@ -333,13 +332,11 @@ impl<'d> Session<'d> {
     }
 
     /// Returns whether interned numbers can be decoded.
-    #[must_use]
     pub fn has_numbers(&self) -> bool {
         self.decoder.numbers().is_some()
     }
 
     /// The format of the output.
-    #[must_use]
     pub fn format(&self) -> Format {
         self.renderer.format()
     }
@@ -355,7 +352,6 @@ impl<'d> Session<'d> {
 pub const NUMBER: &[u8] = b"pcce:";
 
 /// The value of a text that is a number; `Some(None)` if it is larger than 64 bits.
-#[must_use]
 pub fn number(text: &[u8]) -> Option<Option<u64>> {
     let text = text.strip_prefix(NUMBER).unwrap_or(text);
     let (digits, radix) = match text.strip_prefix(b"0x").or_else(|| text.strip_prefix(b"0X")) {

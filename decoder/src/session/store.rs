@@ -21,7 +21,7 @@ use crate::decode::Decoder;
 use crate::load::debug_files::{self, ask_debuginfod, debuginfod};
 use crate::load::load;
 use crate::numbers::Numbers;
-use crate::token::BuildId;
+use crate::token::{BuildId, from_hex};
 
 /// The ending of a dictionary's file name.
 pub const ENDING: &str = ".pcce.json";
@@ -51,7 +51,6 @@ pub struct Store {
 
 impl Store {
     /// Looks in these folders, then where the system keeps debug files, and asks debuginfod at last.
-    #[must_use]
     pub fn new(folders: &[PathBuf], given: Vec<Dictionary>) -> Self {
         Self {
             folders: folders.iter().cloned().chain([PathBuf::from(debug_files::SYSTEM)]).collect(),
@@ -72,7 +71,6 @@ impl Store {
     }
 
     /// The decoder for a token of these images, if a dictionary was found that was not given.
-    #[must_use]
     pub fn decoder(&self, images: &[BuildId]) -> Option<&Decoder> {
         let given = |id: &BuildId| self.given.iter().any(|d| d.build_id.starts_with(&id.to_string()));
         let absent = images.iter().filter(|id| !id.as_bytes().is_empty() && !given(id));
@@ -120,15 +118,12 @@ impl Store {
 
     /// Remembers a whole build id, in hexadecimal digits, of which tokens have the start only.
     pub fn learn(&self, build_id: &str) {
-        let digits = |at: usize| u8::from_str_radix(build_id.get(at..at + 2)?, 16).ok();
-        let bytes: Option<Vec<u8>> = (0..build_id.len()).step_by(2).map(digits).collect();
-        if let Some(bytes) = bytes {
+        if let Some(bytes) = from_hex(build_id) {
             lock(&self.whole).insert(BuildId::from_prefix(&bytes), build_id.to_owned());
         }
     }
 
     /// Where dictionaries were looked for, and what was wrong with some, for people.
-    #[must_use]
     pub fn looked(&self) -> String {
         let mut places: Vec<String> =
             self.folders.iter().map(|folder| folder.display().to_string()).collect();
@@ -208,14 +203,12 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The file below `folder` that is to hold the dictionary with this build id.
-#[must_use]
 pub fn place(folder: &Path, build_id: &str) -> PathBuf {
     let (first, rest) = build_id.split_at(build_id.len().min(2));
     folder.join(BY_ID).join(first).join(format!("{rest}{ENDING}"))
 }
 
 /// Returns whether the file is a dictionary, or a program that may have one.
-#[must_use]
 pub fn is_dictionary(path: &Path) -> bool {
     build_id(path).is_some() || start(path).is_some_and(|start| start.starts_with(&ELF_MAGIC))
 }

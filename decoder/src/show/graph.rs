@@ -69,9 +69,6 @@ pub struct Drawing {
 }
 
 /// Draws the call graph of a dictionary that a [`Decoder`](crate::Decoder) has accepted.
-///
-/// # Errors
-/// [`GraphError`].
 pub fn draw(
     dictionary: &Dictionary,
     profile: Option<(&Stacks, usize, &Metric)>,

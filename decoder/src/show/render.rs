@@ -3,7 +3,6 @@
 //! Streams of tokens repeat their sites, not always their contexts. So the bytes of each site are made once,
 //! when it is first met, and a context is then written by copying them.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use super::style::{Style, boundary};
@@ -53,7 +52,6 @@ pub struct Renderer<'d> {
 
 impl<'d> Renderer<'d> {
     /// A renderer of contexts that `decoder` made.
-    #[must_use]
     pub fn new(decoder: &'d Decoder, format: Format) -> Self {
         let numbers = (0..100_u8)
             .map(|n| {
@@ -83,24 +81,17 @@ impl<'d> Renderer<'d> {
         &self.style
     }
 
-    #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
     /// Writes the context of a token. `token` is its text, of characters that need no escape in JSON.
-    ///
-    /// # Errors
-    /// Errors of `out`.
     pub fn context(&mut self, token: &[u8], context: &Context, out: &mut impl Write) -> io::Result<()> {
         self.separator(out)?;
         self.body(token, context, out)
     }
 
     /// Writes what stands between two contexts; nothing before the first one.
-    ///
-    /// # Errors
-    /// Errors of `out`.
     pub(crate) fn separator(&mut self, out: &mut impl Write) -> io::Result<()> {
         if self.format == Format::Text && std::mem::replace(&mut self.any, true) {
             out.write_all(b"\n")?;
@@ -151,9 +142,6 @@ impl<'d> Renderer<'d> {
 
     /// Writes what stands for a token that failed: an object with `error` in JSON, nothing in the other
     /// formats.
-    ///
-    /// # Errors
-    /// Errors of `out`.
     pub fn failure(
         &mut self,
         token: &[u8],
@@ -163,8 +151,8 @@ impl<'d> Renderer<'d> {
         if self.format != Format::Json {
             return Ok(());
         }
-        let token = json_string(&String::from_utf8_lossy(token));
-        let error = json_string(&error.to_string());
+        let token = json(&String::from_utf8_lossy(token));
+        let error = json(&error.to_string());
         writeln!(out, "{{\"token\":{token},\"error\":{error}}}")
     }
 
@@ -250,7 +238,7 @@ impl<'d> Renderer<'d> {
                 line.clear();
                 for frame in frames {
                     line.push(',');
-                    json_frame(&frame, &mut line);
+                    line.push_str(&json(&frame));
                 }
                 self.bytes.extend_from_slice(line.as_bytes());
                 self.ends.push(self.bytes.len());
@@ -273,25 +261,6 @@ impl<'d> Renderer<'d> {
     }
 }
 
-pub(crate) fn json_frame(frame: &Frame<'_>, line: &mut String) {
-    let string = |text: Option<&str>| text.map_or_else(|| "null".to_owned(), json_string);
-    let number = |number: Option<u32>| number.map_or_else(|| "null".to_owned(), |n| n.to_string());
-    let _ = write!(
-        line,
-        r#"{{"kind":"{}","function":{},"file":{},"line":{},"column":{},"inlined":{}"#,
-        frame.kind.name(),
-        string(frame.function),
-        string(frame.file),
-        number(frame.line),
-        number(frame.column),
-        frame.inlined,
-    );
-    if let Some(id) = frame.build_id {
-        let _ = write!(line, r#","build_id":"{id}""#);
-    }
-    line.push('}');
-}
-
 pub(crate) fn folded_frame(frame: &Frame<'_>, style: &Style) -> String {
     let function = frame.function.map(|name| style.name(name));
     let name = match frame.kind {
@@ -300,8 +269,4 @@ pub(crate) fn folded_frame(frame: &Frame<'_>, style: &Style) -> String {
     };
     // The separator of folded stacks; Rust's array types have it.
     name.replace(';', ":")
-}
-
-pub(crate) fn json_string(text: &str) -> String {
-    json(&text)
 }

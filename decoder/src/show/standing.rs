@@ -64,7 +64,6 @@ impl Standing {
     }
 
     /// Why no instrumented function has the name; None if the files have none at all.
-    #[must_use]
     pub fn why(&self, name: &str) -> Option<String> {
         let into = self.callers();
         match (into.is_empty(), self.is_defined || self.is_called) {
@@ -82,7 +81,6 @@ impl Standing {
     }
 
     /// The functions into which they were inlined, in a sentence.
-    #[must_use]
     pub fn callers(&self) -> String {
         listed(self.inlined_into.iter().map(String::as_str))
     }
@@ -92,7 +90,6 @@ impl Standing {
 const FEW: usize = 4;
 
 /// Names in a sentence: `f`, `f and g`, `f, g and 3 others`.
-#[must_use]
 pub fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     match &names[..] {

@@ -38,13 +38,11 @@ const PLAIN: &str = "\u{1b}[0m";
 
 impl Style {
     /// The name of a function as it is shown, where there is place for it.
-    #[must_use]
     pub fn name<'n>(&self, name: &'n str) -> Cow<'n, str> {
         if self.short { short(name) } else { Cow::Borrowed(name) }
     }
 
     /// The path of a source file as it is shown.
-    #[must_use]
     pub fn path<'p>(&self, path: &'p str) -> Cow<'p, str> {
         let whole = Path::new(path);
         if let Some(rest) = self.strip_prefixes.iter().find_map(|prefix| whole.strip_prefix(prefix).ok())
@@ -61,7 +59,6 @@ impl Style {
     }
 
     /// A frame without its number, as a line of its own.
-    #[must_use]
     pub fn line(&self, frame: &Frame<'_>) -> String {
         let mut line = String::new();
         self.frame(frame, 0, &mut line);

@@ -14,12 +14,12 @@ use std::fmt;
 
 pub use pcce_abi::token::BUILD_ID_LEN;
 use pcce_abi::token::PREFIXES;
+use serde::{Serialize, Serializer};
 
 pub use error::TokenError;
 pub use write::{encode_payload, encode_payload_of};
 
 /// Returns whether a text starts as tokens do.
-#[must_use]
 pub fn is_start(text: impl AsRef<[u8]>) -> bool {
     PREFIXES.iter().any(|prefix| text.as_ref().starts_with(prefix.as_bytes()))
 }
@@ -43,7 +43,6 @@ pub struct BuildId {
 
 impl BuildId {
     /// The first bytes of `id`, as many as a token carries.
-    #[must_use]
     pub fn from_prefix(id: &[u8]) -> Self {
         let len = id.len().min(BUILD_ID_LEN);
         let mut bytes = [0; BUILD_ID_LEN];
@@ -52,7 +51,6 @@ impl BuildId {
     }
 
     /// The bytes.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
@@ -64,7 +62,13 @@ impl fmt::Display for BuildId {
         if self.len == 0 {
             return f.write_str("(none)");
         }
-        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&to_hex(self.as_bytes()))
+    }
+}
+
+impl Serialize for BuildId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -72,6 +76,23 @@ impl fmt::Debug for BuildId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BuildId({self})")
     }
+}
+
+/// Writes a build id in lower-case hexadecimal digits.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads lower-case hexadecimal digits. None if the text has others, or an odd number of them.
+pub(crate) fn from_hex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, rest) = digits.as_bytes().as_chunks();
+    let bytes = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?));
+    bytes.collect::<Option<_>>().filter(|_| rest.is_empty())
 }
 
 /// Where the token was taken.

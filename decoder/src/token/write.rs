@@ -12,7 +12,6 @@ impl Token {
     ///
     /// # Panics
     /// If an index into [`Token::images`] is out of range.
-    #[must_use]
     pub fn encode(&self) -> String {
         let version = match self.point.is_some() || !self.signals.is_empty() {
             _ if self.with_offsets => WITH_OFFSETS,
@@ -106,7 +105,6 @@ impl Encoder<'_> {
 }
 
 /// The token text of a payload of version 1: prefix, base64, checksum.
-#[must_use]
 pub fn encode_payload(payload: &[u8]) -> String {
     encode_payload_of(1, payload)
 }
@@ -115,7 +113,6 @@ pub fn encode_payload(payload: &[u8]) -> String {
 ///
 /// # Panics
 /// If there is no such version.
-#[must_use]
 pub fn encode_payload_of(version: u32, payload: &[u8]) -> String {
     let mut bytes = payload.to_vec();
     bytes.extend_from_slice(&checksum(version, payload).to_le_bytes());

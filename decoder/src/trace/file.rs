@@ -17,6 +17,7 @@ use thiserror::Error;
 
 use super::compressed::{Compressed, is_compressed};
 use crate::source::Source;
+use crate::token::to_hex;
 
 /// Errors of opening a trace.
 #[derive(Debug, Error)]
@@ -159,9 +160,6 @@ const MAX_PATH: usize = 4096;
 
 impl TraceFile {
     /// Opens a trace, and reads the heads of its chunks.
-    ///
-    /// # Errors
-    /// [`TraceError`].
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -172,9 +170,6 @@ impl TraceFile {
     }
 
     /// A trace in memory.
-    ///
-    /// # Errors
-    /// [`TraceError`].
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, TraceError> {
         Self::new(Source::Memory(bytes))
     }
@@ -385,7 +380,7 @@ impl TraceFile {
             low: u64_at(&fixed, offset_of!(abi::Image, low)),
             high: u64_at(&fixed, offset_of!(abi::Image, high)),
             bias: u64_at(&fixed, offset_of!(abi::Image, bias)),
-            build_id: fixed[ID..ID + id_len].iter().map(|byte| format!("{byte:02x}")).collect(),
+            build_id: to_hex(&fixed[ID..ID + id_len]),
             path: OsString::from_vec(path).into(),
         });
         Ok(())
@@ -409,21 +404,18 @@ impl TraceFile {
     }
 
     /// The streams of which the file has no end: their threads were killed, or go on.
-    #[must_use]
     pub fn without_end(&self) -> usize {
         let is_open = |stream: &&Stream| stream.chunks.last().is_some_and(|chunk| chunk.end == abi::OPEN);
         self.streams.iter().filter(is_open).count()
     }
 
     /// Of a ring: of how many of these streams the beginning was not kept.
-    #[must_use]
     pub fn without_beginning(&self, streams: &[&Stream]) -> usize {
         let is_cut_off = |stream: &&&Stream| stream.chunks.first().is_some_and(|chunk| chunk.sequence > 0);
         if self.is_ring { streams.iter().filter(is_cut_off).count() } else { 0 }
     }
 
     /// Messages about what is missing in the file itself, each with the number of places.
-    #[must_use]
     pub fn missing(&self) -> Vec<(u64, String)> {
         let all = [
             (self.damaged, format!("{} chunks are damaged", self.damaged)),
@@ -436,7 +428,6 @@ impl TraceFile {
         all.into_iter().filter(|(places, _)| *places > 0).collect()
     }
 
-    #[must_use]
     pub fn stream(&self, number: u64) -> Option<&Stream> {
         let at = self.streams.binary_search_by_key(&number, |stream| stream.number).ok()?;
         Some(&self.streams[at])

@@ -20,6 +20,7 @@ use crate::load::load;
 use crate::load::program::ProgramError;
 use crate::names::Wanted;
 use crate::show::standing::Standing;
+use crate::token::to_hex;
 
 /// An error of reading a program's tables.
 #[derive(Debug, Error)]
@@ -190,9 +191,6 @@ impl Programs {
     }
 
     /// The tables of files with these build ids, in hexadecimal digits.
-    ///
-    /// # Errors
-    /// [`InvalidTables`].
     pub fn from_modules(files: &[(String, Vec<Traced>)]) -> Result<Self, InvalidTables> {
         let mut programs = Self::default();
         for (id, modules) in files {
@@ -223,7 +221,6 @@ impl Programs {
     }
 
     /// The facts that the files hold, beside their tables, about functions of a name.
-    #[must_use]
     pub fn standing(&self, wanted: &Wanted) -> Standing {
         let mut standing = Standing::default();
         for (file, _) in self.dictionaries.iter().filter(|(file, _)| !file.as_os_str().is_empty()) {
@@ -254,8 +251,7 @@ fn tables_of(path: &Path) -> Result<ImageTables, TablesCause> {
     let cache = ReadCache::new(File::open(path)?);
     let file = object::File::parse(&cache).map_err(ProgramError::Elf)?;
     let id = file.build_id().map_err(ProgramError::Elf)?.unwrap_or_default();
-    let build_id = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut tables = ImageTables { build_id, ..ImageTables::default() };
+    let mut tables = ImageTables { build_id: to_hex(id), ..ImageTables::default() };
     if let Some(section) = file.section_by_name(SECTION) {
         // Of a debug file, sections of the program have no content.
         let modules = parse(&content(&section, SECTION).map_err(ProgramError::from)?)?;

@@ -26,7 +26,6 @@ pub struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    #[must_use]
     pub fn new(file: &'t TraceFile, programs: &'t Programs) -> Self {
         let mut of_process: HashMap<u32, Vec<usize>> = HashMap::new();
         for (number, image) in file.images.iter().enumerate() {
@@ -44,14 +43,12 @@ impl<'t> Reader<'t> {
     }
 
     /// The clock where the trace begins.
-    #[must_use]
     pub fn start(&self) -> u64 {
         let chunks = self.file.streams.iter().flat_map(|stream| &stream.chunks);
         chunks.map(|chunk| chunk.clock).min().unwrap_or_default()
     }
 
     /// The image of a process at an address, where it had loaded so many libraries: its number in the trace.
-    #[must_use]
     pub fn image_at(&self, process: u32, address: u64, loads: u64) -> Option<usize> {
         let (mut process, mut loads) = (process, loads);
         for _ in 0..MAX_FORKS {

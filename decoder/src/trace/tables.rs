@@ -309,7 +309,6 @@ impl Tables {
     }
 
     /// The function at an address of an image's file.
-    #[must_use]
     pub fn function_at(&self, image: u32, address: u64) -> Option<u32> {
         self.by_address.get(&(image, address)).copied()
     }
@@ -326,19 +325,16 @@ impl Tables {
 
     /// The lines that begin behind a node of a block: the numbers of the file, of the line, and of the
     /// inlined copy that it is of.
-    #[must_use]
     pub fn lines(&self, node: u32) -> &[(u32, u32, u32)] {
         let end = self.first_lines.get(node as usize + 1).map_or(self.lines.len(), |end| *end as usize);
         &self.lines[self.first_lines[node as usize] as usize..end]
     }
 
-    #[must_use]
     pub fn file(&self, file: u32) -> &str {
         &self.files[file as usize]
     }
 
     /// Returns whether blocks are recorded.
-    #[must_use]
     pub fn has_blocks(&self) -> bool {
         self.nodes.iter().any(|node| node.op == Op::Block)
     }
@@ -349,53 +345,44 @@ impl Tables {
     }
 
     /// The number of functions.
-    #[must_use]
     pub fn function_count(&self) -> usize {
         self.functions.len()
     }
 
     /// The number of nodes.
-    #[must_use]
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
     /// The number of names, of functions and others.
-    #[must_use]
     pub fn name_count(&self) -> usize {
         self.names.len()
     }
 
-    #[must_use]
     pub fn name_of(&self, function: u32) -> u32 {
         self.functions[function as usize].name
     }
 
     /// A name as the linker knows it.
-    #[must_use]
     pub fn linkage_name(&self, name: u32) -> &str {
         &self.names[name as usize].linkage
     }
 
-    #[must_use]
     pub fn source_name(&self, name: u32) -> &str {
         let name = &self.names[name as usize];
         name.demangled.get_or_init(|| names::demangle(&name.linkage).into())
     }
 
     /// The function that a node is of.
-    #[must_use]
     pub fn function_of(&self, node: u32) -> u32 {
         self.nodes[node as usize].function
     }
 
-    #[must_use]
     pub fn number_of(&self, node: u32) -> u32 {
         node - self.functions[self.function_of(node) as usize].first_node
     }
 
     /// The name that a call calls; of calls through pointers none is known.
-    #[must_use]
     pub fn callee(&self, node: u32) -> Option<u32> {
         let node = &self.nodes[node as usize];
         match node.op {
@@ -408,7 +395,6 @@ impl Tables {
     }
 
     /// The traced function that a node calls by name.
-    #[must_use]
     pub fn called_function(&self, node: u32) -> Option<u32> {
         let node = self.nodes.get(node as usize)?;
         matches!(node.op, Op::Call | Op::Leave).then_some(node.target)
@@ -416,7 +402,6 @@ impl Tables {
 
     /// Returns whether a node is a call of unknown code by the name of this function. Then an entry of the
     /// function is that call.
-    #[must_use]
     pub fn calls(&self, node: u32, function: u32) -> bool {
         let is_open = self.nodes.get(node as usize).is_some_and(|node| node.op == Op::Open);
         let name = self.functions.get(function as usize).map(|_| self.name_of(function));
@@ -424,7 +409,6 @@ impl Tables {
     }
 
     /// Returns whether a node calls a traced function by name.
-    #[must_use]
     pub fn is_call(&self, node: u32) -> bool {
         self.nodes[node as usize].op == Op::Call
     }
@@ -441,7 +425,6 @@ impl Tables {
     }
 
     /// A frame of this kind with a name.
-    #[must_use]
     pub fn frame(&self, kind: FrameKind, name: Option<u32>) -> Frame<'_> {
         Frame {
             kind,

@@ -26,9 +26,9 @@ use super::Functions;
 use crate::Decoder;
 use crate::context::{Context, FrameKind, Piece, Run};
 use crate::decode::DecodeError;
-use crate::images::symbols::{Symbols, hex};
+use crate::images::symbols::Symbols;
 use crate::show::render::{Format, Renderer};
-use crate::token::{BuildId, Token};
+use crate::token::{BuildId, Token, from_hex};
 
 /// Captures that are described one by one, of those that are wrong.
 const MOST_SHOWN: usize = 10;
@@ -75,9 +75,6 @@ struct Capture<'l> {
 }
 
 /// Compares all captures of a file.
-///
-/// # Errors
-/// If the text cannot be read.
 pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> {
     let symbols = &decoder.images.symbols;
     let reader = Reader { symbols, functions: Functions::new(symbols) };
@@ -212,7 +209,7 @@ impl Reader<'_> {
     /// The site; none if no dictionary has it. None if the word is none.
     fn site(&self, word: &str) -> Option<Option<u32>> {
         let (image, address) = word.split_once('+')?;
-        let id = if image.is_empty() { BuildId::default() } else { BuildId::from_prefix(&hex(image)?) };
+        let id = if image.is_empty() { BuildId::default() } else { BuildId::from_prefix(&from_hex(image)?) };
         let address = if address.is_empty() { 0 } else { u64::from_str_radix(address, 16).ok()? };
         let image = self.symbols.images.iter().position(|image| image.id == id);
         Some(image.and_then(|image| self.symbols.site_at(image as u32, address)))
@@ -235,7 +232,7 @@ fn unescaped(name: &str) -> Option<String> {
             continue;
         }
         let digits = rest.as_slice().get(..2)?;
-        bytes.extend(hex(std::str::from_utf8(digits).ok()?)?);
+        bytes.extend(from_hex(std::str::from_utf8(digits).ok()?)?);
         rest = rest.as_slice()[2..].iter();
     }
     String::from_utf8(bytes).ok()

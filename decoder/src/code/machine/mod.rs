@@ -14,7 +14,6 @@ pub(crate) trait Machine: Sync {
     fn registers(&self) -> &'static Registers;
 
     /// Decodes instructions until the bytes end, and appends them. Returns false if the bytes are not code.
-    #[must_use]
     fn decode(&self, address: u64, bytes: &[u8], code: &mut Decoded) -> bool;
 
     /// Decodes the instruction at the beginning of `bytes`. None if there is none.

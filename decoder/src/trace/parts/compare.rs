@@ -127,7 +127,6 @@ fn groups_of<T: PartialEq>(values: &[Option<T>]) -> Option<Vec<Vec<u32>>> {
 
 impl Difference {
     /// The thread, as one of the parts has it.
-    #[must_use]
     pub fn heading(&self, parts: &[PartFile], programs: &Programs) -> String {
         let Some(part) = parts.iter().find(|part| part.streams.len() > self.stream) else {
             return String::new();
@@ -137,7 +136,6 @@ impl Difference {
 
     /// The last place up to which all runs did the same, as far as the part that keeps the chunk tells: its
     /// context, innermost first.
-    #[must_use]
     pub fn place<'t>(&self, parts: &[PartFile], programs: &'t Programs) -> Option<Vec<Frame<'t>>> {
         let What::Words { sequence, from, .. } = self.what else { return None };
         let part = &parts[(sequence % parts.len() as u64) as usize];

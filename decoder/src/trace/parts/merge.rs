@@ -19,6 +19,7 @@ use pcce_abi::trace::{
 
 use super::compare::{Agreed, compare};
 use super::{PartFile, PartsError};
+use crate::token::from_hex;
 use crate::trace::file::{self, ChunkAt, u32_at, u64_at};
 
 /// Counts of what was merged.
@@ -34,9 +35,6 @@ pub struct Merged {
 }
 
 /// Puts all parts of a run together, in their order. `to` is there whole in the end, or not at all.
-///
-/// # Errors
-/// [`PartsError`].
 pub fn merge(parts: &[PartFile], to: &Path) -> Result<Merged, PartsError> {
     let agreed = compare(parts)?;
     let places = parts.iter().map(Places::new).collect::<Result<Vec<_>, _>>()?;
@@ -251,12 +249,7 @@ fn beginning(part: &PartFile) -> u64 {
 fn describe(image: &file::Image) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = image.path.as_os_str().as_bytes();
-    let id: Vec<u8> = image
-        .build_id
-        .as_bytes()
-        .chunks_exact(2)
-        .filter_map(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok())
-        .collect();
+    let id = from_hex(&image.build_id).unwrap_or_default();
     let mut content = vec![0; size_of::<Image>()];
     set(&mut content, offset_of!(Image, low), &image.low.to_le_bytes());
     set(&mut content, offset_of!(Image, high), &image.high.to_le_bytes());
@@ -317,11 +310,9 @@ impl<'p> Places<'p> {
     /// The form of an address that is the same in all runs.
     pub(super) fn common(&self, process: u32, address: u64) -> u64 {
         let Some(image) = self.image_at(process, address) else { return address };
-        let mut id = [0; 8];
-        for (to, from) in id.iter_mut().zip(image.build_id.as_bytes().chunks_exact(2)) {
-            *to =
-                std::str::from_utf8(from).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0);
-        }
+        let mut id = from_hex(&image.build_id).unwrap_or_default();
+        id.resize(8, 0);
+        let id = *id.first_chunk().expect("8 bytes");
         pcce_abi::trace::parts::place(address.wrapping_sub(image.bias), id)
     }
 

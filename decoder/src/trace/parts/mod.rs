@@ -100,9 +100,6 @@ struct Key {
 
 impl PartFile {
     /// Opens a file that is to be this part, from 0, of so many.
-    ///
-    /// # Errors
-    /// [`PartsError`].
     pub fn open(path: &Path, part: u32, parts: u32) -> Result<Self, PartsError> {
         let of_trace = |source| PartsError::Trace { path: path.to_owned(), source };
         let file = TraceFile::open(path).map_err(of_trace)?;

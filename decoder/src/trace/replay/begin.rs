@@ -40,7 +40,6 @@ struct Inner {
 
 impl<'t> Reader<'t> {
     /// Reads a stream from its beginning.
-    #[must_use]
     pub fn replay(&self, stream: &'t Stream) -> Replay<'_> {
         Replay::new(self, stream, self.start_of(stream, MAX_FORKS))
     }
@@ -68,9 +67,6 @@ impl<'t> Reader<'t> {
 impl Reader<'_> {
     /// The state at the beginning of a chunk; None if the chunk does not tell, or the dictionaries that would
     /// tell are not there.
-    ///
-    /// # Errors
-    /// Errors of reading the trace.
     pub(super) fn begin_at(&self, stream: &Stream, chunk: &ChunkAt) -> std::io::Result<Option<Begin>> {
         const FIRST: usize = 1 + CONTEXT_WORDS;
         let mut words = Vec::new();

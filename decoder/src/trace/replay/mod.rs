@@ -253,26 +253,22 @@ impl<'t> Replay<'t> {
     }
 
     /// The activations, the outermost first.
-    #[must_use]
     pub fn stack(&self) -> &[Active] {
         &self.stack
     }
 
     /// The number of events so far, of the kinds that verify mode counts.
-    #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
     /// The numbers of bits, and of words that are no bits, that were read.
-    #[must_use]
     pub fn read(&self) -> (u64, u64) {
         self.bits.read()
     }
 
     /// The approximate time of the event, by `CLOCK_MONOTONIC` in nanoseconds: the clock is in the trace
     /// where chunks begin and end, and between them it is taken to go on evenly.
-    #[must_use]
     pub fn time(&self) -> u64 {
         self.bits.time()
     }
@@ -283,7 +279,6 @@ impl<'t> Replay<'t> {
     }
 
     /// The comparisons of verify mode so far.
-    #[must_use]
     pub fn verified(&self) -> Verified {
         self.verified
     }

@@ -24,9 +24,6 @@ pub struct Checked {
 }
 
 /// Compares what chunks of verify mode say with what is read.
-///
-/// # Errors
-/// Errors of reading the trace.
 pub fn check<'t>(
     reader: &'t Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,

@@ -20,9 +20,6 @@ pub struct Coverage {
 }
 
 /// Counts the blocks of some streams.
-///
-/// # Errors
-/// Errors of reading the trace.
 pub fn coverage<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -58,9 +55,6 @@ struct File<'t> {
 
 impl Coverage {
     /// Writes it.
-    ///
-    /// # Errors
-    /// Errors of `out`.
     pub fn write(&self, tables: &Tables, out: &mut dyn Write) -> io::Result<()> {
         let mut files: BTreeMap<&str, File<'_>> = BTreeMap::new();
         for function in 0..tables.function_count() as u32 {

@@ -55,9 +55,6 @@ fn same(one: &Event, two: &Event) -> bool {
 }
 
 /// Compares two traces of one program.
-///
-/// # Errors
-/// Errors of reading the traces.
 pub fn diff<'t>(readers: [&'t Reader<'t>; 2]) -> io::Result<Diff<'t>> {
     let tables = &readers[0].programs.tables;
     let mut totals = [Totals::new(tables), Totals::new(tables)];

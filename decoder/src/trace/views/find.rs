@@ -2,10 +2,13 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 use super::context::context;
 use super::named::{Met, Named};
 use super::show::heading;
-use crate::show::render::{json_frame, json_string};
+use crate::context::Frame;
+use crate::printable;
 use crate::show::style::Style;
 use crate::trace::event::{Event, EventKind};
 use crate::trace::file::Stream;
@@ -22,26 +25,23 @@ pub(in crate::trace) fn write_context(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let frames = context(&reader.programs.tables, event, replay.stack());
-    let mut line = String::new();
     if json {
-        for frame in &frames {
-            line.push(if line.is_empty() { '[' } else { ',' });
-            json_frame(frame, &mut line);
+        #[derive(Serialize)]
+        struct Line<'a> {
+            thread: u32,
+            process: u32,
+            level: u32,
+            stream: u64,
+            event: u64,
+            kind: &'static str,
+            frames: &'a [Frame<'a>],
         }
-        if line.is_empty() {
-            line.push('[');
-        }
-        return writeln!(
-            out,
-            r#"{{"thread":{},"process":{},"level":{},"stream":{},"event":{},"kind":{},"frames":{line}]}}"#,
-            stream.thread,
-            stream.process,
-            stream.level,
-            stream.number,
-            replay.events(),
-            json_string(event.kind.name()),
-        );
+        let Stream { thread, process, level, number: stream, .. } = *stream;
+        let (event, kind) = (replay.events(), event.kind.name());
+        let line = Line { thread, process, level, stream, event, kind, frames: &frames };
+        return writeln!(out, "{}", printable::json(&line));
     }
+    let mut line = String::new();
     writeln!(out, "event {} of {}:", replay.events(), heading(reader, stream))?;
     for (number, frame) in frames.iter().enumerate() {
         line.clear();
@@ -52,9 +52,6 @@ pub(in crate::trace) fn write_context(
 }
 
 /// Writes each call of some functions with its context.
-///
-/// # Errors
-/// Errors of reading the trace, and of `out`.
 pub fn find<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -96,9 +93,6 @@ pub fn find<'t>(
 
 /// Writes the context of an event of a stream. Returns whether there is such an event, and how many gaps are
 /// in front of it; what a ring has not kept is none.
-///
-/// # Errors
-/// Errors of reading the trace, and of `out`.
 pub fn at<'t>(
     reader: &Reader<'t>,
     stream: &'t Stream,

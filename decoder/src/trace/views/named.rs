@@ -33,7 +33,6 @@ pub struct Met {
 }
 
 impl Tables {
-    #[must_use]
     pub fn named(&self, wanted: &Wanted) -> Named {
         let count = self.name_count() as u32;
         let fits: Vec<bool> =
@@ -59,7 +58,6 @@ impl Tables {
     }
 
     /// The traced functions whose calls have no lines, so that nobody knows what was inlined into them.
-    #[must_use]
     pub fn without_lines(&self) -> BTreeSet<&str> {
         let mut functions: Vec<(bool, bool)> = vec![(false, false); self.function_count()];
         for node in 0..self.node_count() as u32 {
@@ -85,7 +83,6 @@ impl Tables {
 
 impl Named {
     /// Returns whether the trace may have events of them.
-    #[must_use]
     pub fn has_events(&self) -> bool {
         self.callees.contains(&true) || self.inlined.contains(&true)
     }

@@ -101,9 +101,6 @@ pub struct Report {
 }
 
 /// Counts the calls of some streams.
-///
-/// # Errors
-/// Errors of reading the trace.
 pub fn report<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stream>) -> io::Result<Report> {
     let tables = &reader.programs.tables;
     let mut report = Report::default();

@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 use super::named::{Met, Named};
 use super::spans::POINTER;
 use crate::context::{Frame, FrameKind};
-use crate::printable::printable;
-use crate::show::render::{json_frame, json_string};
+use crate::printable::{json, printable};
 use crate::show::style::Style;
 use crate::trace::event::{End, Event, EventKind, NOT_KEPT};
 use crate::trace::file::Stream;
@@ -37,7 +38,6 @@ pub struct Selection {
 const MAX_INDENT: u32 = 60;
 
 /// The heading of a stream: thread and process, and where they come from.
-#[must_use]
 pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
     let mut text = format!("thread {} of process {}", stream.thread, stream.process);
     if stream.level > 0 {
@@ -59,9 +59,6 @@ pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
 }
 
 /// Writes the events of some streams. Returns what was met, of [`Selection::functions`] if it has some.
-///
-/// # Errors
-/// Errors of reading the trace, and of `out`.
 pub fn show<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -310,62 +307,72 @@ fn call(tables: &Tables, event: &Event, style: &Style, indent: usize, line: &mut
     }
 }
 
+/// An event as a line of JSON.
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    thread: u32,
+    process: u32,
+    level: u32,
+    stream: u64,
+    event: u64,
+    depth: u32,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    about_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'a str>,
+    #[serde(flatten)]
+    more: Option<More<'a>>,
+}
+
+/// The member that only some kinds of events have.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum More<'a> {
+    Why(String),
+    Ended(bool),
+    Value(u64),
+    Frames(Vec<Frame<'a>>),
+}
+
 fn json_line(
     tables: &Tables,
     stream: &Stream,
     replay: &Replay<'_>,
     event: &Event,
-    time: Option<u64>,
+    about_ns: Option<u64>,
     line: &mut String,
 ) {
-    use std::fmt::Write as _;
-    let kind = event.kind.name();
-    let _ = write!(
-        line,
-        r#"{{"thread":{},"process":{},"level":{},"stream":{},"event":{},"depth":{},"kind":"{kind}""#,
-        stream.thread,
-        stream.process,
-        stream.level,
-        stream.number,
-        replay.events(),
-        event.depth,
-    );
-    if let Some(time) = time {
-        let _ = write!(line, r#","about_ns":{time}"#);
-    }
-    let name = match event.kind {
-        EventKind::Call | EventKind::Entered | EventKind::Leave | EventKind::Landed | EventKind::Again => {
-            Some(tables.name_of(event.function))
-        }
-        EventKind::Return | EventKind::Resume => Some(tables.name_of(event.function)),
+    let function = match event.kind {
+        EventKind::Call
+        | EventKind::Entered
+        | EventKind::Leave
+        | EventKind::Landed
+        | EventKind::Again
+        | EventKind::Return
+        | EventKind::Resume => Some(tables.name_of(event.function)),
         EventKind::Active if event.function != NONE => Some(tables.name_of(event.function)),
         _ if event.node != NONE => tables.callee(event.node),
         _ => None,
     };
-    if let Some(name) = name {
-        let _ = write!(line, r#","function":{}"#, json_string(tables.source_name(name)));
-    }
-    match event.kind {
-        EventKind::Gap(why) => {
-            let _ = write!(line, r#","why":{}"#, json_string(&why.to_string()));
-        }
-        EventKind::End(end) => {
-            let _ = write!(line, r#","ended":{}"#, end == End::Ended);
-        }
-        EventKind::Mark | EventKind::Handler => {
-            let _ = write!(line, r#","value":{}"#, event.value);
-        }
-        _ if event.node != NONE => {
-            line.push_str(r#","frames":["#);
-            for (number, frame) in tables.place(event.node).enumerate() {
-                if number > 0 {
-                    line.push(',');
-                }
-                json_frame(&frame, line);
-            }
-            line.push(']');
-        }
-        _ => {}
-    }
-    line.push_str("}\n");
+    let more = match event.kind {
+        EventKind::Gap(cause) => Some(More::Why(cause.to_string())),
+        EventKind::End(end) => Some(More::Ended(end == End::Ended)),
+        EventKind::Mark | EventKind::Handler => Some(More::Value(event.value)),
+        _ if event.node != NONE => Some(More::Frames(tables.place(event.node).collect())),
+        _ => None,
+    };
+    line.push_str(&json(&JsonLine {
+        thread: stream.thread,
+        process: stream.process,
+        level: stream.level,
+        stream: stream.number,
+        event: replay.events(),
+        depth: event.depth,
+        kind: event.kind.name(),
+        about_ns,
+        function: function.map(|name| tables.source_name(name)),
+        more,
+    }));
+    line.push('\n');
 }

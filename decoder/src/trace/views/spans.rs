@@ -109,14 +109,12 @@ impl Spans {
     }
 
     /// The open ones, outermost first.
-    #[must_use]
     pub fn open_ones(&self) -> &[Span] {
         &self.open
     }
 }
 
 impl Tables {
-    #[must_use]
     pub fn callee_of(&self, node: u32) -> Callee {
         let named =
             |name: Option<u32>| self.function_count() + name.map_or(self.name_count(), |name| name as usize);
@@ -128,13 +126,11 @@ impl Tables {
     }
 
     /// The number of different [`Callee`]s.
-    #[must_use]
     pub fn callee_count(&self) -> usize {
         self.function_count() + self.name_count() + 1
     }
 
     /// The name of what is called.
-    #[must_use]
     pub fn callee_name(&self, callee: Callee) -> &str {
         let callee = callee as usize;
         match callee.checked_sub(self.function_count()) {

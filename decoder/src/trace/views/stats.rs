@@ -28,9 +28,6 @@ pub struct Stats {
 }
 
 /// Reads some streams.
-///
-/// # Errors
-/// Errors of reading the trace.
 pub fn stats<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stream>) -> io::Result<Stats> {
     let tables = &reader.programs.tables;
     let mut stats = Stats::default();

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::Clock;
-use crate::show::render::json_string;
+use crate::printable::json;
 use crate::trace::event::{EventKind, NOT_KEPT};
 use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
@@ -11,9 +11,6 @@ use crate::trace::views::show::heading;
 use crate::trace::views::spans::{Change, Spans};
 
 /// Writes some streams. Returns how many gaps were met.
-///
-/// # Errors
-/// Errors of reading the trace, and of `out`.
 pub fn chrome<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -21,14 +18,14 @@ pub fn chrome<'t>(
 ) -> io::Result<u64> {
     let tables = &reader.programs.tables;
     let names: Vec<String> =
-        (0..tables.callee_count() as u32).map(|callee| json_string(tables.callee_name(callee))).collect();
+        (0..tables.callee_count() as u32).map(|callee| json(&tables.callee_name(callee))).collect();
     writeln!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     let mut separator = "";
     let mut gaps = 0;
     for stream in streams {
         // Streams of signal handlers are rows of their own.
         let place = format!(r#""pid":{},"tid":{}"#, stream.process, stream.number);
-        let name = json_string(&heading(reader, stream));
+        let name = json(&heading(reader, stream));
         writeln!(out, r#"{separator}{{"ph":"M","name":"thread_name",{place},"args":{{"name":{name}}}}}"#)?;
         separator = ",";
         let mut spans = Spans::default();
@@ -61,7 +58,7 @@ pub fn chrome<'t>(
                 EventKind::Handler => format!("signal {}", event.value),
                 _ => continue,
             };
-            let instant = json_string(&instant);
+            let instant = json(&instant);
             writeln!(out, r#",{{"ph":"i","s":"t",{place},"ts":{time},"name":{instant}}}"#)?;
         }
         gaps += replay.finish()?;

@@ -67,9 +67,6 @@ impl Contexts {
 }
 
 /// Writes the contexts of some streams, each with at most `depth` calls.
-///
-/// # Errors
-/// Errors of reading the trace, and of `out`.
 pub fn folded<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,

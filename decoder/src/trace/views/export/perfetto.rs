@@ -78,9 +78,6 @@ const NEEDS_STATE: u32 = 2;
 const SEQUENCE: u32 = 1;
 
 /// Writes some streams. Returns how many gaps were met.
-///
-/// # Errors
-/// Errors of reading the trace, and of `out`.
 pub fn perfetto<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,

@@ -83,9 +83,6 @@ impl Columns {
 }
 
 /// Writes the picture, as SVG. Returns how many gaps were met.
-///
-/// # Errors
-/// Errors of reading the trace, and of `out`.
 pub fn timeline<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
