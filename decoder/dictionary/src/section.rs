@@ -178,7 +178,7 @@ pub mod unlinked {
 
     /// The bytes of a module's unlinked record, with 0 for the address that the linker fills in at
     /// [`SITES_ADDRESS_OFFSET`](super::SITES_ADDRESS_OFFSET). `facts` is what the link step needs to know
-    /// beside the module, and nobody else reads.
+    /// beside the module, and nothing else reads.
     ///
     /// # Panics
     /// If the facts do not serialise, or the compressed payload is larger than 1 GiB.

@@ -88,19 +88,19 @@ pub struct Node {
     /// The set of events that may come behind it: index into [`Function::sets`]. Without meaning where the
     /// activation ends.
     pub next: u32,
-    /// Of a call: the landing pad to which an exception leads: a node.
+    /// For a call: the node of the landing pad to which an exception leads.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unwinds_to: Option<u32>,
-    /// Of a call: the number of its call site in the module's site array, if contexts know it.
+    /// For a call: the number of its call site in the module's site array, if contexts know it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub site: Option<u32>,
-    /// Of a call: its locations, innermost first, as in [`crate::Site::locations`]. Of a block, those of its
-    /// beginning.
+    /// For a call: its locations, innermost first, as in [`crate::Site::locations`]. For a block: those of
+    /// its beginning.
     pub locations: Vec<Location>,
-    /// Where blocks are events: the lines of the block's code that begin behind this event of it, and in
-    /// front of the next one. Those of a call are executed if it returns. Each is an index into
-    /// [`Traced::files`], a number from 1, and the inlined copy that it is of: from 1 in each function, and 0
-    /// for the function's own code.
+    /// If blocks are events: the lines of the block's code that begin behind this event of it, and in front
+    /// of the next one. Those of a call are executed if it returns. Each is an index into [`Traced::files`],
+    /// a number from 1, and the inlined copy that it is of: from 1 in each function, and 0 for the function's
+    /// own code.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub lines: Vec<(u32, u32, u32)>,
 }
@@ -154,7 +154,7 @@ pub const fn addresses_len(functions: usize) -> usize {
 /// A row of [`PLACES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where the code goes on, in the image's file.
+    /// The address in the image's file at which the code goes on.
     pub address: u64,
     pub function: u64,
     /// Its node, with [`BEHIND`] or without.

@@ -329,7 +329,7 @@ pub struct Hybrid {
     /// The stack sizes of functions on which the encoding relies: the distance of the stack pointer below the
     /// canonical frame address at the function's calls. ⟨function, bytes⟩.
     pub stack_sizes: Vec<(u32, u32)>,
-    /// Functions whose sub-paths with number 0 may begin at a place on the stack that nobody knows.
+    /// Functions whose sub-paths with number 0 may begin at an unknown place on the stack.
     pub unknown_bases: Vec<u32>,
     /// The distance from the caller's activation down to that of the callee, where it is known; 0 for a jump.
     /// ⟨index into [`Encoding::edges`], bytes⟩.

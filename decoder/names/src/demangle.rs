@@ -70,7 +70,7 @@ fn without_empty_packs(name: &str) -> String {
         let expanded =
             EXPANDED.iter().find_map(|e| item.strip_prefix(e)).filter(|rest| !first && closes(rest));
         item = expanded.unwrap_or(item);
-        // Where a list is closed, its last comma goes, and the blank between two brackets comes, which the
+        // At the end of a list, its last comma goes, and the blank between two brackets comes, which the
         // comma had made needless.
         if item.starts_with(['>', ')']) && out.ends_with(COMMA) {
             out.truncate(out.len() - COMMA.len());

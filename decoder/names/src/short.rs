@@ -49,7 +49,7 @@ fn without_arguments(name: &str) -> Option<String> {
                 rest = &rest[end..];
                 continue;
             }
-            // Of a function that returns a function.
+            // The name is that of a function that returns a function.
             '(' if out.is_empty() || out.ends_with(' ') => return None,
             '(' if kept.is_empty() => {
                 rest = &rest[closing(rest)?..];
@@ -89,7 +89,7 @@ pub fn bare(name: &str) -> &str {
                 at += length + 1;
                 continue;
             }
-            // Of a function that returns a function.
+            // The name is that of a function that returns a function.
             '(' if at == 0 || name[..at].ends_with(' ') => return name,
             '<' | '{' | '[' | '(' => {
                 let Some(length) = closing(rest) else { return name };

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{CoreArgs, CoreFormat, Status, decode};
 
-/// Where a dictionary comes from.
+/// The source of a dictionary.
 struct Source {
     dictionary: Dictionary,
     /// The file with the dictionary and the debug information.

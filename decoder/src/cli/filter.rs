@@ -194,7 +194,7 @@ impl Output {
     }
 }
 
-/// Decodes blocks until there are no more, or nobody takes them.
+/// Decodes blocks until there are no more, or the results are not taken.
 fn work(session: Session<'_>, collapse: bool, input: &Receiver<Input>, result: &SyncSender<Result>) {
     let words = if session.has_numbers() { Words::TokensAndNumbers } else { Words::Tokens };
     let mut filter = Filter::new(session);
@@ -207,7 +207,7 @@ fn work(session: Session<'_>, collapse: bool, input: &Receiver<Input>, result: &
             }
             Input::Block(text, line) => {
                 let mut out = Vec::with_capacity(text.len() + text.len() / 8);
-                // Where nobody takes it, the block's end is not taken either.
+                // If it is not taken, the block's end is not taken either.
                 filter.text(&text, line, &mut out, |out| _ = result.send(Result::Part(std::mem::take(out))));
                 Result::Block(out, text.len() as u64)
             }
@@ -242,7 +242,7 @@ impl<'t> Reader<'t> {
         for (name, file) in logs.0 {
             starts.push(self.line);
             match content(file).and_then(|log| self.read(log)) {
-                // Nobody takes it when the process is about to end.
+                // It is not taken when the process is about to end.
                 Ok(false) => return starts,
                 Ok(true) => {}
                 Err(error) => {

@@ -35,7 +35,7 @@ struct Summary {
     edges: Edges,
     /// Largest number of encodings of one function, and that function.
     max_num_cc: Option<MaxNumCc>,
-    /// Of programs with a hybrid encoding.
+    /// For programs with a hybrid encoding.
     #[serde(skip_serializing_if = "Option::is_none")]
     hybrid: Option<Hybrid>,
 }
@@ -173,7 +173,7 @@ fn add_encoding(summary: &mut Summary, dictionary: &Dictionary, encoding: &Encod
     if let Some(hybrid) = &encoding.hybrid {
         summary.hybrid = Some(Hybrid { rounds: hybrid.rounds, frames: hybrid.stack_sizes.len() });
     }
-    // Of each site its module, and the first function of that in the encoding.
+    // For each site its module, and the first function of that in the encoding.
     let mut sites = Vec::new();
     let mut first_function = 0;
     for (number, module) in modules.iter().enumerate() {

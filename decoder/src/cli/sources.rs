@@ -1,4 +1,4 @@
-//! Where the dictionaries of tokens come from: what was given, and what is found by build id.
+//! The sources of dictionaries: files that were given, and files that are found by build id.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use pcce::store::Store;
 
 /// The dictionaries of a command.
 pub struct Sources {
-    /// Of those that were given.
+    /// The decoder with the dictionaries that were given.
     pub decoder: Decoder,
     store: Option<Store>,
 }

@@ -311,7 +311,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 Ok(())
             })?;
             gaps += if shows { met.gaps - met.cut_off } else { met.gaps };
-            // Behind the last event that was asked for, nobody has looked.
+            // Behind the last event that was asked for, nothing was read.
             if let Some(function) = function.filter(|_| to.is_none()) {
                 status = function.tell(&programs, args.thread, &met, gaps, true);
             }

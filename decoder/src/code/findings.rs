@@ -164,7 +164,7 @@ impl Flow<'_> {
             return None;
         }
         // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the
-        // middle of the function returns to nobody.
+        // middle of the function has no return.
         let missed = |(i, state): (&Instruction, &Option<State>)| {
             let behind = [0, pcce_abi::trace::ENTRY_LEN];
             let is_entry = |callee: u64| behind.iter().any(|bytes| callee == function.start + bytes);
@@ -366,7 +366,7 @@ mod tests {
             let stored = [ENTER, LOAD_ID, SAVE, value, STORE_ID, b"\x48\x83\xc4\x38", leave];
             assert_eq!(after(&stored), expected, "{value:x?}");
             let pushed = [ENTER, LOAD_ID, SAVE, PUSH, CALL, value, STORE_ID, b"\x48\x83\xc4\x38", leave];
-            // Of what is in `rax` behind the call, nothing is known.
+            // Nothing is known of `rax` behind the call.
             assert_eq!(after(&pushed), expected, "{value:x?} behind a push");
         }
         // Behind the push at its entry, a function pushes for a call, and adds.

@@ -10,7 +10,7 @@ const MOST_BYTES: usize = 1 << 21;
 pub(super) struct Function {
     pub(super) machine: &'static dyn Machine,
     pub(super) start: u64,
-    /// Where its parts are, by ascending address.
+    /// The ranges of its parts, by ascending address.
     pub(super) parts: Vec<Range<u64>>,
     /// By ascending address.
     pub(super) instructions: Vec<Instruction>,

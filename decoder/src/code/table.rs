@@ -135,7 +135,7 @@ impl CodeTable {
     }
 
     /// Module and function of the dictionary of the function for which this one is the [`OPEN_THUNK`]; None
-    /// if it is none, or nobody knows for which.
+    /// if it is none, or the function is unknown.
     pub(crate) fn opens(&self, function: &FunctionCode) -> Option<(u32, u32)> {
         self.open_thunks.get(&function.start).copied()
     }

@@ -3,7 +3,7 @@
 //!
 //! A token is a capture and a chain of pushed frames. Each of them names a site and an id, and these two name
 //! exactly one sub-path, together with the function where it starts if a direct call tells: then the next
-//! frame outwards names that ([`Start`]). What lies *between* two sub-paths is known exactly if the push was
+//! frame outwards names that ([`Start`]). The code *between* two sub-paths is known exactly if the push was
 //! made for a call of the function in which the inner sub-path starts. Where it is not known, or not
 //! instrumented, a boundary says so; nothing is ever filled in.
 //!
@@ -372,7 +372,7 @@ impl Decoding<'_, '_> {
             Above::Root(_) if token.left && !token.cut && !token.damaged => self.left(),
             _ => {}
         }
-        // Where the thread began is known to one of the runtimes only.
+        // Only one of the runtimes knows where the thread began.
         if token.other_runtime && !matches!(self.context.pieces.last(), Some(Piece::Unknown(_))) {
             self.context.push(Piece::Unknown(None));
         }

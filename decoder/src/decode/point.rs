@@ -28,9 +28,9 @@ pub(super) struct Joined {
 pub(super) struct Below<'t> {
     /// The next frame, if that is one of a call.
     pub(super) frame: Option<&'t PushedFrame>,
-    /// Where the sub-path begins that ends above that frame.
+    /// The beginning of the sub-path that ends above that frame.
     pub(super) begin: Begin,
-    /// Where the one begins that ends below it.
+    /// The beginning of the sub-path that ends below it.
     pub(super) behind: Begin,
 }
 
@@ -105,7 +105,7 @@ impl<'d> Decoding<'d, '_> {
         // The function further in; None where it is not known.
         let mut inner: Option<Inner<'d>> = None;
         let stop = |above| Ok(Joined { above, consumed: false });
-        // Whether the innermost frame is that of the activation with an address.
+        // True if the activation with an address owns the innermost frame.
         let is_owner = |number: usize| point.ends_at(number, PointEnd::Pushed);
         // The pieces up to the last address that is no return address.
         let mut certain = self.context.pieces.len();

@@ -73,8 +73,8 @@ pub(super) enum Start {
 pub(super) struct Begin {
     /// Its start.
     pub(super) start: Start,
-    /// Where its first activation begins, less the place from which the token's distances count, in bytes;
-    /// None if that is not known.
+    /// The place where its first activation begins, less the place from which the token's distances count, in
+    /// bytes; None if that is not known.
     pub(super) base: Option<i64>,
 }
 

@@ -224,7 +224,7 @@ impl Decoding<'_, '_> {
         u64::try_from(bytes.checked_add(begin.base?)?.checked_sub(own.into())?).ok()
     }
 
-    /// Where the activation begins that a call with a push has made, less the place of the pushed frame.
+    /// The place where the activation of a call with a push begins, less the place of the pushed frame.
     pub(super) fn base(&self, encoding: &Encoding, number: u32, site: &Site) -> Option<i64> {
         // The callee's activation begins where the stack pointer is at the call.
         let below = encoding.stack.offset(number)?;

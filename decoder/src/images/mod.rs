@@ -29,7 +29,7 @@ pub(crate) struct Images {
     leaving: OnceLock<Option<HashSet<u32>>>,
 }
 
-/// Where the code of an image comes from, when a token first needs it.
+/// The source of an image's code, which is read when a token first needs it.
 #[derive(Debug, Default)]
 enum Source {
     /// There is no code.

@@ -43,7 +43,7 @@ pub(crate) struct Module {
     pub(crate) number: u32,
     pub(crate) first_function: u32,
     pub(crate) first_site: u32,
-    /// Where its site array is.
+    /// The address of its site array.
     sites_address: u64,
     /// True if its silent functions may have called other modules without a push.
     targeted: bool,

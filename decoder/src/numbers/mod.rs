@@ -20,7 +20,7 @@ use crate::token::{BuildId, Token};
 pub use error::{NumberError, NumbersError};
 pub use file::NumbersFile;
 
-/// Where records are looked up.
+/// A source of records.
 pub(crate) trait Source: fmt::Debug + Send + Sync {
     fn record(&self, number: u64) -> Result<Record, NumberError>;
 }

@@ -60,7 +60,7 @@ pub fn graph(
     options.colors = Palette::Basic(if kind == Kind::Heap { BasicPalette::Mem } else { BasicPalette::Hot });
     options.deterministic = true;
     options.hash = true;
-    // Of a name with parameters the end says least, of one without the start: its scopes.
+    // In a name with parameters the end says least; in one without, the start: its scopes.
     let parameters = stacks.frames.iter().any(|frame| frame.name.contains('('));
     options.text_truncate_direction =
         if parameters { TextTruncateDirection::Right } else { TextTruncateDirection::Left };

@@ -38,7 +38,7 @@ pub enum Failure {
     NotFound {
         /// The build ids, as far as tokens carry them.
         ids: String,
-        /// Where it was looked for.
+        /// The places where it was looked for.
         places: String,
     },
     /// A number without a program.

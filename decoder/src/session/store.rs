@@ -1,9 +1,9 @@
 //! Dictionaries by build id: the folders in which they are kept, and debuginfod.
 //!
-//! A folder has them below `.build-id`, as debuggers know it (`.build-id/ab/cdef….debug` is a debug file with
-//! build id abcdef…, `.build-id/ab/cdef….pcce.json` a dictionary), or as files of any name. A token has the
-//! first bytes of a build id only; debuginfod is asked for whole ones, so for those that are no longer than
-//! that, or were learnt.
+//! A folder has dictionaries below `.build-id`, as debuggers know it (`.build-id/ab/cdef….debug` is a debug
+//! file with build id abcdef…, `.build-id/ab/cdef….pcce.json` a dictionary), or as files of any name. A token
+//! has the first bytes of a build id only; debuginfod is asked for whole ones, so for those that are no
+//! longer than that, or were learnt.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -123,7 +123,7 @@ impl Store {
         }
     }
 
-    /// Where dictionaries were looked for, and what was wrong with some, for people.
+    /// The places where dictionaries were looked for, and the errors of some, for people.
     pub fn looked(&self) -> String {
         let mut places: Vec<String> =
             self.folders.iter().map(|folder| folder.display().to_string()).collect();

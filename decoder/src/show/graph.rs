@@ -276,7 +276,7 @@ fn edges(dictionary: &Dictionary) -> Vec<Vec<Option<SiteEdge>>> {
     edges
 }
 
-/// Of each module that is encoded together with others, the first one of these.
+/// For each module that is encoded together with others, the first one of these.
 fn linked(dictionary: &Dictionary) -> Vec<Option<u32>> {
     let mut linked = vec![None; dictionary.modules.len()];
     for encoding in dictionary.encodings.iter().filter(|e| e.epoch == STATIC && e.module_count > 1) {

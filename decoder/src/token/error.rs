@@ -46,7 +46,7 @@ pub enum TokenError {
         /// Length of the text in characters.
         length: usize,
     },
-    /// The checksum matches, and the numbers make no token: whoever wrote it has an error.
+    /// The checksum matches, and the numbers make no token: the writer of the token has an error.
     #[error(
         "the token is malformed although its checksum matches: byte {position}, {what}; this is an error in what \
          wrote it, please report it"

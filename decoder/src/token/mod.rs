@@ -95,7 +95,7 @@ pub(crate) fn from_hex(digits: &str) -> Option<Vec<u8>> {
     bytes.collect::<Option<_>>().filter(|_| rest.is_empty())
 }
 
-/// Where the token was taken.
+/// The site at which a token was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capture {
     /// Index into [`Token::images`].

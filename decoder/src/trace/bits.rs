@@ -224,7 +224,7 @@ impl<'t> Bits<'t> {
             6 => (Special::HandlerEnd, 0),
             7 => (Special::Mark, 1),
             8 => (Special::Gap, 0),
-            // Where nothing is known, it was looked at; else it says what is known.
+            // Where the state is unknown, the context was read already. Elsewhere it says what is known.
             9 if payload & !AWAY <= TOKEN_LEN as u64 => {
                 return self.skip_words(CONTEXT_WORDS as u64 + (payload & !AWAY).div_ceil(8));
             }
@@ -283,8 +283,8 @@ impl<'t> Bits<'t> {
         Item::Bits
     }
 
-    /// At the end: whether there was more, that the file does not have. Of a thread that was killed nobody
-    /// knows.
+    /// At the end: returns whether there was more, that the file does not have. For a thread that was killed
+    /// it is not known.
     pub(super) fn lacks_more(&self) -> bool {
         self.is_cut() || self.chunk.is_some_and(|chunk| chunk.end == CONTINUED)
     }

@@ -222,7 +222,7 @@ impl Job {
             self.copy(chunk.at, chunk.size.min(len - chunk.at))?;
             self.may_go_on(progress)?;
         }
-        // Places that were taken, and have no chunk: nobody has come to write there, or it is damaged.
+        // Places that were taken, and have no chunk: no chunk was begun there, or it is damaged.
         while next < len {
             match self.chunk_at(next)? {
                 Some(chunk) => {
@@ -239,7 +239,7 @@ impl Job {
         Ok(())
     }
 
-    /// Where something was given back already, the rest is finished: it is not long, and makes one trace of
+    /// Goes on to the end if something was given back already: the rest is not long, and makes one trace of
     /// two.
     fn may_go_on(&self, progress: &mut dyn FnMut(Compression) -> bool) -> Result<(), Cause> {
         if progress(self.done) || self.freed { Ok(()) } else { Err(Cause::Stopped) }
@@ -253,7 +253,7 @@ impl Job {
         Ok(chunk_size(&head).filter(|_| is_whole).map(|size| Waiting { at, size, is_image }))
     }
 
-    /// Returns whether nobody writes the chunk any more.
+    /// Returns whether the chunk is no longer being written.
     fn has_ended(&self, chunk: Waiting) -> io::Result<bool> {
         let mut head = [0; CHUNK_HEAD as usize];
         self.from.read(&mut head, chunk.at)?;

@@ -80,7 +80,7 @@ impl Compressed {
         Ok(read)
     }
 
-    /// A frame, uncompressed. One that is damaged is all zero, as if nobody had written there.
+    /// A frame, uncompressed. A damaged frame is all zero, as if nothing had been written there.
     fn frame(&self, number: u32) -> io::Result<Arc<[u8]>> {
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, frame)) = kept().iter().find(|(kept, _)| *kept == number) {

@@ -100,7 +100,7 @@ pub enum GapCause {
     Stopped,
     /// The thread has switched to another stack.
     Switched,
-    /// `longjmp` went to a place where nobody knows what was active.
+    /// `longjmp` went to a place where the activations are unknown.
     Jumped,
     Full,
     /// A special word stands where the tables allow none: what came before it is not certain.

@@ -46,7 +46,7 @@ pub enum TraceError {
 /// The head of a chunk of a stream, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkAt {
-    /// Where its words begin in the file.
+    /// The offset of its words in the file.
     pub words_at: u64,
     /// The number of words for which it has room.
     pub room: u64,
@@ -82,7 +82,7 @@ pub struct Stream {
     pub thread: u32,
     /// 0 for the thread itself, else of signal handlers.
     pub level: u32,
-    /// The stream that was forked, interrupted, or has created the thread; 0 if nobody knows.
+    /// The stream that was forked, interrupted, or has created the thread; 0 if it is unknown.
     pub parent: u64,
     /// Where in the parent.
     pub parent_position: u64,
@@ -101,7 +101,7 @@ pub(super) struct RowsAt {
     /// The part's number, from 0, and the number of parts.
     pub(super) part: u32,
     pub(super) parts: u32,
-    /// Where the rows are in the file.
+    /// The offset of the rows in the file.
     pub(super) rows_at: u64,
     /// When the first chunk began, in nanoseconds.
     pub(super) clock: u64,
@@ -114,9 +114,9 @@ pub struct Image {
     pub clock: u64,
     /// The number of libraries that the process had loaded then.
     pub loads: u64,
-    /// Where its lowest byte is.
+    /// The address of its lowest byte.
     pub low: u64,
-    /// Behind its highest byte.
+    /// The address behind its highest byte.
     pub high: u64,
     /// The load bias: address in memory less address in the file.
     pub bias: u64,
@@ -139,7 +139,7 @@ pub struct TraceFile {
     pub streams: Vec<Stream>,
     /// The images, in the order in which they were described.
     pub images: Vec<Image>,
-    /// Of a part of a run: where it tells of streams.
+    /// For a part of a run: its descriptions of streams.
     pub(super) rows: Vec<RowsAt>,
     /// The number of chunks whose head is damaged, or belongs to another chunk. Their streams are unknown.
     pub damaged: u64,
@@ -344,7 +344,8 @@ impl TraceFile {
         Ok(is_it.then_some((words, pending)))
     }
 
-    /// Reads the description of an image. `ended`: the checksum of how the chunk ends; `checksum`: that of all.
+    /// Reads the description of an image. `ended`: the checksum of how the chunk ends; `checksum`: that of
+    /// all.
     fn image(
         &mut self,
         at: u64,
@@ -409,7 +410,7 @@ impl TraceFile {
         self.streams.iter().filter(is_open).count()
     }
 
-    /// Of a ring: of how many of these streams the beginning was not kept.
+    /// For a ring: the number of these streams whose beginning was not kept.
     pub fn without_beginning(&self, streams: &[&Stream]) -> usize {
         let is_cut_off = |stream: &&&Stream| stream.chunks.first().is_some_and(|chunk| chunk.sequence > 0);
         if self.is_ring { streams.iter().filter(is_cut_off).count() } else { 0 }

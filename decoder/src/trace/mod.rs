@@ -6,7 +6,7 @@
 //! is read like any other, and [`mod@merge`] makes one trace of parts. The other modules show them.
 //!
 //! A trace is read in pieces and never held in memory. Nothing in it is trusted: where bytes are damaged, or
-//! nobody knows what was active, there is an explicit gap, and never an event that was not there.
+//! the activations are unknown, there is an explicit gap, and never an event that was not there.
 
 mod bits;
 mod compress;

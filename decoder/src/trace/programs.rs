@@ -113,7 +113,7 @@ impl Contexts {
 #[derive(Debug, Default)]
 struct ImageTables {
     build_id: String,
-    /// Of a file without tables, there are none.
+    /// None for a file without tables.
     modules: Option<Vec<Traced>>,
     places: Vec<Place>,
 }
@@ -253,7 +253,7 @@ fn tables_of(path: &Path) -> Result<ImageTables, TablesCause> {
     let id = file.build_id().map_err(ProgramError::Elf)?.unwrap_or_default();
     let mut tables = ImageTables { build_id: to_hex(id), ..ImageTables::default() };
     if let Some(section) = file.section_by_name(SECTION) {
-        // Of a debug file, sections of the program have no content.
+        // In a debug file, sections of the program have no content.
         let modules = parse(&content(&section, SECTION).map_err(ProgramError::from)?)?;
         tables.modules = Some(modules).filter(|modules| !modules.is_empty());
     }

@@ -30,7 +30,7 @@ pub const NONE: u32 = u32::MAX;
 pub(super) enum Op {
     /// A call of a traced function by name.
     Call,
-    /// Of one that is not traced, and calls nothing back.
+    /// A call of a function that is not traced, and calls nothing back.
     Closed,
     Open,
     ReturnsTwice,
@@ -213,7 +213,7 @@ impl Tables {
                 is_traced: address != Some(&0),
             });
             if let Some(&address) = address.filter(|address| **address != 0) {
-                // Of a function that several modules have, the linker keeps the first body. GNU ld resolves
+                // The linker keeps the first body of a function that several modules have. GNU ld resolves
                 // what the others' tables say of theirs to the one that it kept, if both have one size.
                 self.by_address.entry((image, address)).or_insert(first_function + number);
             }
@@ -264,7 +264,7 @@ impl Tables {
             codes.push((code << (32 - bits), Entry { node: first_node + number, bits }));
         }
         codes.sort_unstable_by_key(|(code, entry)| (*code, entry.bits));
-        // Where one is the beginning of another, it is of the next one.
+        // A code that is the beginning of another one is also the beginning of its successor.
         let begins = |pair: &[(u32, Entry)]| (pair[0].0 ^ pair[1].0).leading_zeros() >= pair[0].1.bits;
         if codes.windows(2).any(begins) {
             return Err("two events have codes that begin alike");

@@ -116,7 +116,7 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
             Ok(false) => found.partly += 1,
             Err(what) => {
                 let of: HashSet<u32> = images_of(symbols, &context).collect();
-                // Nobody reads more than the first ones, and their images decide which ones these are.
+                // Only the first ones are shown, and their images decide which ones these are.
                 let what = (wrong.len() < 100 * MOST_SHOWN)
                     .then(|| format!("line {number}: {what} (token {})", capture.token));
                 wrong.push((of, what));

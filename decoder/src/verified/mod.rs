@@ -142,7 +142,7 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
         let name = line.splitn(6, ' ').last().unwrap_or_default();
         match checker.compare(number, name, state) {
             Ok(right) => verified.add(right),
-            // Of local functions of one name, it may have been the one in which no number is taken.
+            // Among local functions of one name, it may have been the one in which no number is taken.
             Err(_) if checker.may_be_silent(name) => {
                 verified.silent += 1;
                 verified.decoded -= 1;

@@ -1,4 +1,4 @@
-//! Who runs the parts.
+//! The engines that run the parts.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,6 +1,6 @@
-//! Whether all runs did the same; and where not.
+//! Comparison of the runs: whether all did the same, and where they did not.
 //!
-//! A fingerprint covers all words of a stream up to its place, whoever keeps them. So runs whose last
+//! A fingerprint covers all words of a stream up to its place, whichever run keeps them. So runs whose last
 //! fingerprints are equal had the same words, but for one in 2⁶⁴.
 
 use pcce_abi::trace::parts::{Row, STEP};

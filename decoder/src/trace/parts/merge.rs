@@ -215,7 +215,7 @@ impl Job<'_> {
                 let place = part.streams.iter().position(|stream| stream.stream.number == rest[0]);
                 rest[0] = place.map_or(0, |place| place as u64 + 1);
             } else if kind == Special::Context as u64 {
-                // A place that nobody knows is of no use.
+                // A place in an unknown image is of no use.
                 rest[1] = there(rest[1]).unwrap_or(0);
                 rest[2] = if rest[2] == 0 { 0 } else { needed(rest[2])? };
             } else if kind == Special::Entered as u64 {
@@ -239,7 +239,7 @@ fn words(part: &PartFile, chunk: &ChunkAt, count: u32) -> Result<Vec<u64>, Parts
     Ok(words)
 }
 
-/// When the run of a part began.
+/// The time at which the run of a part began.
 fn beginning(part: &PartFile) -> u64 {
     let images = part.file.images.iter().map(|image| image.clock);
     images.chain(part.file.rows.iter().map(|rows| rows.clock)).min().unwrap_or_default()

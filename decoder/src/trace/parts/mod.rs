@@ -83,7 +83,7 @@ struct PartStream {
     stream: Stream,
     /// The key, which is the same in all runs.
     key: Key,
-    /// Of its chunks, in their order: those that have ended.
+    /// The rows of its chunks that have ended, in their order.
     rows: Vec<Row>,
 }
 

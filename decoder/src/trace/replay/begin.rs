@@ -1,5 +1,5 @@
-//! Where a replay can begin: at any chunk, with the activations that the context at its beginning tells; and
-//! at a fork, with those of the parent.
+//! Beginnings of a replay: at any chunk, with the activations that the context at its beginning tells; and at
+//! a fork, with those of the parent.
 //!
 //! The innermost function and the place in it are those of the call of the tracer that began the chunk. The
 //! functions further out are in the token, whose call sites are nodes. Where the token has a boundary at
@@ -31,7 +31,7 @@ pub(super) struct Begin {
     pub(super) counted: bool,
 }
 
-/// Where the innermost function is.
+/// The innermost function, and the state in it.
 struct Inner {
     active: Active,
     state: State,
@@ -186,7 +186,7 @@ impl<'t> Replay<'t> {
         Self { bits, counted_before, ..Self::new(reader, stream, None) }
     }
 
-    /// Of verify mode: how many events the stream has had, as far as that is certain.
+    /// Verify mode: the number of events of the stream, if it is certain.
     pub(in crate::trace) fn counted(&self) -> Option<u64> {
         self.certain.then_some(self.counted)
     }
@@ -212,7 +212,7 @@ impl<'t> Replay<'t> {
         }
     }
 
-    /// Of verify mode: what was counted up to the first chunk's beginning is perhaps known.
+    /// Verify mode: takes over the count up to the first chunk's beginning, if it is known.
     pub(super) fn count_from_begin(&mut self) {
         let before = self.counted_before.take();
         if self.begin.is_some()
@@ -319,7 +319,7 @@ pub(in crate::trace) struct Snapshot {
     /// Where a handler had interrupted the stream: the cache, in which the function may have been found that
     /// is entered next.
     pub(super) cache: Option<(Vec<u32>, Order)>,
-    /// Of verify mode: events and hash, if they are certain.
+    /// Verify mode: events and hash, if they are certain.
     pub(super) counted: Option<(u64, u64)>,
 }
 
@@ -398,7 +398,7 @@ impl Replay<'_> {
         self.bits.is_at_limit()
     }
 
-    /// Where a handler had interrupted the stream that was forked: what comes next may have come already, or
+    /// The stream was forked where a handler had interrupted it: the next event may have come already, or
     /// what came last has not.
     pub(super) fn perhaps(&mut self, choice: u32) -> Event {
         self.state = if choice == NONE { State::Open } else { State::Choose(choice) };

@@ -1,8 +1,9 @@
 //! Reconstruction: a stream's bits say, at each place of the program where several events can follow, which
-//! one did. The replay keeps what is active, and follows the tables (casper.txt §3 has the principle).
+//! one did. The replay keeps the activations, and follows the tables (casper.txt §3 has the principle).
 //!
-//! Where it cannot know what is active, it says so ([`EventKind::Gap`]) and goes on at the next special word:
-//! that one names a function, and what this function does from there on is certain again. Nothing is guessed.
+//! Where it cannot know the activations, it says so ([`EventKind::Gap`]) and goes on at the next special
+//! word: that one names a function, and what this function does from there on is certain again. Nothing is
+//! guessed.
 
 mod begin;
 mod stacks;
@@ -31,7 +32,7 @@ pub struct Active {
     pub node: u32,
 }
 
-/// In place of a function: code of which nothing is known, but that it was called from what is outside of it.
+/// In place of a function: code of which only the caller is known.
 pub const OPEN: u32 = u32::MAX;
 /// In place of a function: the activations here and further out are not known.
 pub const UNKNOWN: u32 = u32::MAX - 1;
@@ -52,7 +53,7 @@ pub(super) enum State {
     Check(u32),
     /// An exception goes on outside of the innermost activation.
     Unwinding,
-    /// `longjmp` goes to this place ([`landings`]).
+    /// `longjmp` goes to this place ([`Landings`]).
     Jumped(u64),
     /// A handler has jumped away from here.
     Interrupted,
@@ -158,9 +159,9 @@ pub struct Replay<'t> {
     then: State,
     /// The cache that it begins with.
     inherited: Option<(Vec<u32>, Order)>,
-    /// Of verify mode: the next event was counted before the place where reading began.
+    /// Verify mode: true if the next event was counted before the place where reading began.
     was_counted: bool,
-    /// Of verify mode: events and hash where reading begins.
+    /// Verify mode: events and hash where reading begins.
     counted_before: Option<(u64, u64)>,
 }
 
@@ -350,7 +351,7 @@ impl<'t> Replay<'t> {
                 (event.kind, event.depth) = (EventKind::LeaveOpen, last as u32 - 1);
                 self.cut(last);
                 self.stack.pop();
-                // Open code that has entered the function goes on, whoever it is.
+                // If open code has entered the function, that code goes on.
                 if self.stack[last - 1].function != OPEN {
                     self.stack.push(Active { function: OPEN, node: NONE });
                 }
@@ -485,7 +486,7 @@ impl<'t> Replay<'t> {
                 Ready::Changed => return None,
             }
         }
-        // Unknown code has caught it: nobody knows how far out.
+        // Unknown code has caught the exception, at an unknown place further out.
         self.state = State::Lose(GapCause::Unexpected, 0);
         None
     }
@@ -500,7 +501,7 @@ impl Replay<'_> {
             if choice.start == NONE {
                 return Err(self.not_reached());
             }
-            // That it has come is known if something comes behind it, or the stream has ended.
+            // The node is known to have come if something comes behind it, or the stream has ended.
             if self.bits.left == 0 {
                 match self.ready() {
                     Ready::Special if self.is_due(choice.start) => return Err(self.special(false)),
@@ -628,12 +629,12 @@ impl Replay<'_> {
         self.may_have_gone_on(before)
     }
 
-    /// The thread was ended in the middle.
+    /// The thread was ended while functions were active.
     fn unwound(&mut self) -> Option<Event> {
         let before = std::mem::replace(&mut self.state, State::Open);
         let reported = match self.may_have_gone_on(before) {
             Some(event) => Some(event),
-            // Between calls of unknown code it says nothing.
+            // Between calls of unknown code there is nothing to report.
             None if before == State::Open && self.stack.len() == 1 => None,
             None => Some(self.event(EventKind::Unwound, NONE, NONE)),
         };
@@ -643,8 +644,8 @@ impl Replay<'_> {
         reported
     }
 
-    /// A cleanup of a thread that ends is next: a call of `setjmp` returns again, to which nobody has jumped,
-    /// in a function of C that registers such calls. Which one of several it is, is not asked.
+    /// A cleanup of a thread that ends is next: a call of `setjmp` returns again, to which no code has
+    /// jumped, in a function of C that registers such calls. Which one of several it is, is not asked.
     fn is_cleanup(&mut self) -> bool {
         let Item::Special(Special::Again, _, [function, _]) = self.bits.peek() else { return false };
         let function = self.reader.function_at(self.stream.process, function, self.bits.loads());
@@ -685,7 +686,7 @@ impl Replay<'_> {
         None
     }
 
-    /// The tables have nothing that could come.
+    /// By the tables, no event can come here.
     fn not_reached(&mut self) -> Option<Event> {
         let ready = if self.bits.left == 0 { self.ready() } else { Ready::Bits };
         match ready {
@@ -844,7 +845,7 @@ impl Replay<'_> {
             }
             Special::Gap if payload == Gap::Interrupted as u64 => self.interrupted_for_good(),
             Special::Gap if payload == Gap::Unwound as u64 => self.unwound(),
-            // Where nothing is known, nothing becomes known.
+            // In an unknown state, these words tell nothing.
             Special::Kept | Special::Jumped if matches!(self.state, State::Skip | State::Elsewhere) => None,
             Special::Left => self.leaves(payload, words),
             Special::Back => self.comes_back(payload, words),

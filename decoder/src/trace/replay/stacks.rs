@@ -66,8 +66,8 @@ impl Jumps {
         Self { count: now.count, ..self }
     }
 
-    /// Of which activations the number may be that was given before reading began: so many of the outermost
-    /// ones.
+    /// The activations that may have a number which was given before reading began: this many of the
+    /// outermost ones.
     pub(super) fn given_before(&self, number: u64) -> Option<usize> {
         (!self.missed && number <= self.before.0).then_some(self.before.1)
     }
@@ -203,7 +203,7 @@ impl Stacks {
 }
 
 impl Replay<'_> {
-    /// The node of a special word; None where the word says that nobody knows it.
+    /// The node of a special word; None where the word says that the node is unknown.
     fn node_of_word(&self, number: u64, function: u64) -> Result<Option<u32>, State> {
         if function == 0 {
             return Ok(None);
@@ -233,7 +233,7 @@ impl Replay<'_> {
         match self.bits.peek() {
             Item::Special(Special::Left, number, words) => match self.node_of_word(number, words[0]) {
                 Ok(Some(node)) => last == Some(node),
-                // In a function that is left out, which unknown code is; or nobody knows where.
+                // In a function that is left out, which is unknown code; or at an unknown place.
                 Ok(None) => words[1] == 0,
                 Err(_) => true,
             },

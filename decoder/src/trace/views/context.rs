@@ -30,7 +30,7 @@ pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<F
         match active.function {
             UNKNOWN => frames.push(tables.frame(FrameKind::Unknown, None)),
             OPEN => match place.checked_sub(1).map(|caller| stack[caller]) {
-                // It has called the stream's first function, or what nobody knows.
+                // It has called the stream's first function, or an unknown one.
                 None | Some(Active { node: NONE, .. }) => {}
                 // A function that was called by name has left its activation to it.
                 Some(caller) if tables.is_call(caller.node) => {

@@ -65,8 +65,8 @@ pub fn find<'t>(
     for stream in streams {
         let mut replay = reader.replay(stream);
         let mut pending = false;
-        // A call whose callee nobody knows yet: if that is a traced function of the name, its entry is the
-        // same call.
+        // A call whose callee is not known yet: if it is a traced function of the name, its entry is the same
+        // call.
         let mut held: Option<(u32, Vec<u8>)> = None;
         while let Some(event) = replay.next() {
             met.event(tables, functions, &event, &mut pending);

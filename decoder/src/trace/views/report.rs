@@ -27,7 +27,7 @@ pub(in crate::trace) struct Totals {
     rows: Vec<Row>,
     /// By callee, the number of its activations that are open.
     active: Vec<u32>,
-    /// When the outermost of them began.
+    /// By callee, the time at which the outermost of these began.
     since: Vec<u64>,
     spans: Spans,
 }

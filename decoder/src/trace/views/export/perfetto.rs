@@ -6,12 +6,11 @@ use std::io::{self, Write};
 
 use prost::Message;
 
-use super::Clock;
-use crate::trace::event::{EventKind, NOT_KEPT};
+use super::{Viewer, write_spans};
 use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
-use crate::trace::views::show::heading;
-use crate::trace::views::spans::{Change, Spans};
+use crate::trace::tables::Tables;
+use crate::trace::views::spans::Callee;
 
 #[derive(Clone, PartialEq, Message)]
 struct File {
@@ -77,74 +76,68 @@ const NEEDS_STATE: u32 = 2;
 /// All packets are of one sequence.
 const SEQUENCE: u32 = 1;
 
-/// Writes some streams. Returns how many gaps were met.
+/// Writes some streams. Returns the number of gaps.
 pub fn perfetto<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
     out: &mut dyn Write,
 ) -> io::Result<u64> {
     let tables = &reader.programs.tables;
-    let mut bytes = Vec::new();
-    let mut write = |packet: Packet, out: &mut dyn Write| {
-        bytes.clear();
+    let mut viewer = Perfetto { tables, named: vec![false; tables.callee_count()], bytes: Vec::new() };
+    viewer.write(Packet { sequence_flags: Some(STATE_CLEARED), ..Packet::default() }, out)?;
+    write_spans(reader, streams, &mut viewer, out)
+}
+
+struct Perfetto<'t> {
+    tables: &'t Tables,
+    /// By callee, whether its name was written.
+    named: Vec<bool>,
+    bytes: Vec<u8>,
+}
+
+impl Perfetto<'_> {
+    fn write(&mut self, packet: Packet, out: &mut dyn Write) -> io::Result<()> {
+        self.bytes.clear();
         let packet = Packet { trusted_packet_sequence_id: Some(SEQUENCE), ..packet };
-        File { packet: vec![packet] }.encode(&mut bytes).expect("memory can be written");
-        out.write_all(&bytes)
-    };
-    let mut named = vec![false; tables.callee_count()];
-    write(Packet { sequence_flags: Some(STATE_CLEARED), ..Packet::default() }, out)?;
-    let mut gaps = 0;
-    for stream in streams {
-        let track = TrackDescriptor { uuid: Some(stream.number), name: Some(heading(reader, stream)) };
-        write(Packet { track_descriptor: Some(track), ..Packet::default() }, out)?;
-        let mut spans = Spans::default();
-        let mut clock = Clock::new(reader);
-        let mut replay = reader.replay(stream);
-        let mut result = Ok(());
-        while let Some(event) = replay.next() {
-            let now = clock.now(&replay);
-            let packet = |event: TrackEvent| Packet {
-                timestamp: Some(now),
-                sequence_flags: Some(NEEDS_STATE),
-                track_event: Some(TrackEvent { track_uuid: Some(stream.number), ..event }),
-                ..Packet::default()
-            };
-            spans.event(tables, &event, now, |change| {
-                let packet = match change {
-                    Change::Begin(span) => {
-                        let iid = u64::from(span.callee) + 1;
-                        let begin = TrackEvent {
-                            r#type: Some(SLICE_BEGIN),
-                            name_iid: Some(iid),
-                            ..TrackEvent::default()
-                        };
-                        let mut packet = packet(begin);
-                        if !std::mem::replace(&mut named[span.callee as usize], true) {
-                            let name = Some(tables.callee_name(span.callee).to_owned());
-                            let event_names = vec![EventName { iid: Some(iid), name }];
-                            packet.interned_data = Some(InternedData { event_names });
-                        }
-                        packet
-                    }
-                    Change::Found(..) => return,
-                    Change::End(_) => packet(TrackEvent { r#type: Some(SLICE_END), ..TrackEvent::default() }),
-                };
-                if result.is_ok() {
-                    result = write(packet, out);
-                }
-            });
-            std::mem::replace(&mut result, Ok(()))?;
-            let instant = match event.kind {
-                EventKind::Mark => format!("mark {}", event.value),
-                EventKind::Gap(why) => why.to_string(),
-                EventKind::Known if event.value == 1 => NOT_KEPT.to_owned(),
-                EventKind::Handler => format!("signal {}", event.value),
-                _ => continue,
-            };
-            let event = TrackEvent { r#type: Some(INSTANT), name: Some(instant), ..TrackEvent::default() };
-            write(packet(event), out)?;
-        }
-        gaps += replay.finish()?;
+        File { packet: vec![packet] }.encode(&mut self.bytes).expect("memory can be written");
+        out.write_all(&self.bytes)
     }
-    Ok(gaps)
+}
+
+/// The packet of an event.
+fn packet(stream: &Stream, time: u64, event: TrackEvent) -> Packet {
+    Packet {
+        timestamp: Some(time),
+        sequence_flags: Some(NEEDS_STATE),
+        track_event: Some(TrackEvent { track_uuid: Some(stream.number), ..event }),
+        ..Packet::default()
+    }
+}
+
+impl Viewer for Perfetto<'_> {
+    fn track(&mut self, stream: &Stream, name: &str, out: &mut dyn Write) -> io::Result<()> {
+        let track = TrackDescriptor { uuid: Some(stream.number), name: Some(name.to_owned()) };
+        self.write(Packet { track_descriptor: Some(track), ..Packet::default() }, out)
+    }
+
+    fn begin(&mut self, stream: &Stream, time: u64, callee: Callee, out: &mut dyn Write) -> io::Result<()> {
+        let iid = Some(u64::from(callee) + 1);
+        let begin = TrackEvent { r#type: Some(SLICE_BEGIN), name_iid: iid, ..TrackEvent::default() };
+        let mut packet = packet(stream, time, begin);
+        if !std::mem::replace(&mut self.named[callee as usize], true) {
+            let name = Some(self.tables.callee_name(callee).to_owned());
+            packet.interned_data = Some(InternedData { event_names: vec![EventName { iid, name }] });
+        }
+        self.write(packet, out)
+    }
+
+    fn end(&mut self, stream: &Stream, time: u64, out: &mut dyn Write) -> io::Result<()> {
+        let end = TrackEvent { r#type: Some(SLICE_END), ..TrackEvent::default() };
+        self.write(packet(stream, time, end), out)
+    }
+
+    fn instant(&mut self, stream: &Stream, time: u64, name: String, out: &mut dyn Write) -> io::Result<()> {
+        let instant = TrackEvent { r#type: Some(INSTANT), name: Some(name), ..TrackEvent::default() };
+        self.write(packet(stream, time, instant), out)
+    }
 }
