@@ -28,7 +28,7 @@ use self::others::{NOTE, answer, others, park};
 use crate::alternate::{self, STACK, new_stack, use_stack};
 use crate::image::Image;
 use crate::machine::{fault_of, go_back, interrupted_pc, interrupted_sp, set_interrupted, sound_thread};
-use crate::output::{self, By, Environment, Text, write_all};
+use crate::output::{self, By, Environment, Text, complain};
 use crate::own;
 use crate::signal::libc_sigaction;
 use crate::sys::{self, Action, getpid, gettid};
@@ -105,7 +105,7 @@ fn install() -> Result<(), ()> {
             small && stack.ss_flags & libc::SS_ONSTACK == 0
         };
         if stack.is_none_or(small) && !use_stack(new_stack()) {
-            write_all(libc::STDERR_FILENO, NO_STACK);
+            complain(NO_STACK);
         }
         let mut action: libc::sigaction = zeroed();
         action.sa_sigaction = handler as *const () as usize;
@@ -158,7 +158,7 @@ pub extern "C" fn __pcce_crash_start(_: c_int, _: *const *const c_char, environm
         });
     }
     if (settings().descriptor().is_some() || settings().file.is_named()) && install().is_err() {
-        write_all(libc::STDERR_FILENO, NO_HANDLER);
+        complain(NO_HANDLER);
     }
 }
 

@@ -511,7 +511,7 @@ fn refuse_sanitizers() {
     if !sanitizer.is_null() || !scudo.is_null() {
         let message = "pcce: the program has a sanitizer that looks after the heap, and the heap profiler in its place: it \
                        would find nothing. Link it without `--pcce-heap` (libpcce_heap.a) or without the sanitizer\n";
-        sys::write(libc::STDERR_FILENO, message.as_bytes());
+        crate::output::complain(message.as_bytes());
         // SAFETY: ends the process.
         unsafe { sys::call(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
     }

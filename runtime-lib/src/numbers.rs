@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, 
 use crate::abi::numbers::{END, GIVEN, HEAD, RECORD, head, offset};
 use crate::chains::{self, CHAINS};
 use crate::intern::Key;
-use crate::output::{self, Environment, FileName, How, Text, write_all};
+use crate::output::{self, Environment, FileName, How, Text, complain};
 use crate::sys;
 use pcce_system::shared::{copy, identity, map, out_of_the_way, reserve};
 
@@ -206,7 +206,7 @@ fn stop(why: &[u8], error: isize) {
         message.number(error as u64);
     }
     message.put(b"; numbers of contexts that are new from here on cannot be decoded\n");
-    write_all(libc::STDERR_FILENO, message.bytes());
+    complain(message.bytes());
 }
 
 /// Why a file is not taken: an error number.
@@ -320,7 +320,7 @@ pub extern "C" fn __pcce_numbers_start(_: c_int, _: *const *const c_char, enviro
         }
     }
     message.put(b"; numbers of this process cannot be decoded later\n");
-    write_all(libc::STDERR_FILENO, message.bytes());
+    complain(message.bytes());
 }
 
 #[cfg(test)]
@@ -363,14 +363,14 @@ mod tests {
         unsafe { libc::pipe(pipe.as_mut_ptr()) };
         assert_eq!(pcce_numbers(pipe[1]), NOT_NUMBERS);
         let other = new_file();
-        write_all(other, b"something else, of more than sixteen bytes");
+        output::write_all(other, b"something else, of more than sixteen bytes");
         assert_eq!(pcce_numbers(other), NOT_NUMBERS);
         assert_eq!(content(other), b"something else, of more than sixteen bytes", "not touched");
         let used = new_file();
         let mut head = vec![0; HEAD as usize];
         head[..16].copy_from_slice(&super::head());
         head[GIVEN as usize] = 7;
-        write_all(used, &head);
+        output::write_all(used, &head);
         assert_eq!(pcce_numbers(used), OTHERS);
 
         let file = new_file();

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::image::Image;
 use crate::intern::Interner;
-use crate::output::{self, Environment, FileName, Text, write_all};
+use crate::output::{self, Environment, FileName, Text, complain};
 use crate::profile::{Arena, Writer};
 use crate::signal::libc_sigaction;
 use crate::sys::{self, Action};
@@ -117,7 +117,7 @@ fn refused() {
     // The timer may be that of a program that this one has replaced.
     set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
     let message = "pcce: the system refuses the timer of PCCE_SAMPLE, or the handler of its signal; nothing is sampled\n";
-    write_all(libc::STDERR_FILENO, message.as_bytes());
+    complain(message.as_bytes());
 }
 
 /// Starts the timer if the environment asks for it.
@@ -133,7 +133,7 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
         if !(1..=MOST).contains(&hertz) {
             let message =
                 "pcce: PCCE_SAMPLE is no number of samples a second from 1 to 10000; nothing is sampled\n";
-            sys::write(libc::STDERR_FILENO, message.as_bytes());
+            complain(message.as_bytes());
             return;
         }
         FILE.set_from(FILE_VARIABLE, Some(DEFAULT));
@@ -185,7 +185,7 @@ fn write(number: u64) {
             message.put(b"pcce: the system refuses the clock: the CPU time of ");
             message.number(untimed);
             message.put(b" samples is not known\n");
-            write_all(libc::STDERR_FILENO, message.bytes());
+            complain(message.bytes());
         }
     }
     let mut out = Writer::create(&FILE, number);

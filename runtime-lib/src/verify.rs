@@ -44,7 +44,7 @@ use crate::image::Image;
 use crate::intern::Interner;
 use crate::jump::{SHADOW_AT, ShadowAt};
 use crate::offset;
-use crate::output::{self, FileName, How, Text, write_all};
+use crate::output::{self, FileName, How, Text, complain, write_all};
 use crate::own::Own;
 use crate::place;
 use crate::signal::{self, SignalFrame};
@@ -701,11 +701,11 @@ fn print_to(file: &FileName, args: core::fmt::Arguments<'_>) {
             sys::close(opened);
             if error != 0 {
                 file.report_error(0, error);
-                write_all(libc::STDERR_FILENO, bytes);
+                complain(bytes);
             }
         }
         Err(_) => {
-            write_all(libc::STDERR_FILENO, bytes);
+            complain(bytes);
         }
     }
 }

@@ -12,7 +12,7 @@ use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use crate::output::{self, Text, write_all};
+use crate::output::{self, Text, complain};
 use crate::signal::libc_sigaction;
 use crate::sys::{self, Action};
 use pcce_system::machine::thread_pointer;
@@ -83,7 +83,7 @@ pub fn on_signals(kind: Kind, write: fn(u64), variable: Option<&CStr>) {
     }
     if refused {
         let message = "pcce: the system refuses handlers of signals: where one ends the program, no profile is written\n";
-        write_all(libc::STDERR_FILENO, message.as_bytes());
+        complain(message.as_bytes());
     }
     let Some(variable) = variable else { return };
     let value = output::variable(variable);
@@ -98,7 +98,7 @@ pub fn on_signals(kind: Kind, write: fn(u64), variable: Option<&CStr>) {
         message.put(b"pcce: ");
         message.put(variable.to_bytes());
         message.put(b" is not the number of a signal that can be caught\n");
-        write_all(libc::STDERR_FILENO, message.bytes());
+        complain(message.bytes());
     }
 }
 

@@ -24,7 +24,7 @@ use crate::Native;
 use crate::abi::{Frame, FunctionRecord, Link, Shadow};
 use crate::fiber::{ANYWHERE, followed_from, is_unknown};
 use crate::image::Image;
-use crate::output::{self, FileName, How, hexadecimal, write_all};
+use crate::output::{self, FileName, How, complain, hexadecimal, unsignalled, write_all};
 use crate::own::Own;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
@@ -62,7 +62,7 @@ pub(super) fn start() {
         let every = sys::number(unsafe { CStr::from_ptr(every) });
         if every < 1 {
             let message = "pcce: PCCE_VERIFY_EVERY is no number from 1 on; no captures are written\n";
-            write_all(libc::STDERR_FILENO, message.as_bytes());
+            complain(message.as_bytes());
             return;
         }
         EVERY.store(every as u64, Ordering::Relaxed);
@@ -111,7 +111,7 @@ fn write(taken: Taken, token: &[u8]) {
     // Without waiting for the reader of a pipe.
     match FILE.open(How::AppendAtOnce, 0) {
         Ok(file) => {
-            let error = within_limits(|| write_all(file, line.bytes()));
+            let error = unsignalled(|| write_all(file, line.bytes()));
             sys::close(file);
             if error != 0 {
                 stop(error);
@@ -121,29 +121,6 @@ fn write(taken: Taken, token: &[u8]) {
     }
     // SAFETY: mapped with this size, and not used again.
     unsafe { sys::unmap(at.cast(), size) };
-}
-
-/// Writes without the signal by which the kernel would end a program whose files may not become larger.
-fn within_limits(write: impl FnOnce() -> c_int) -> c_int {
-    const SIZE: usize = size_of::<u64>();
-    let too_large = 1_u64 << (libc::SIGXFSZ - 1);
-    let (mut before, no_time) = (0_u64, libc::timespec { tv_sec: 0, tv_nsec: 0 });
-    let (signals, kept) = (&raw const too_large as usize, &raw mut before as usize);
-    let mask = |how: c_int, new: usize, old: usize| {
-        // SAFETY: reads and writes sets of signals, as large as the kernel's.
-        unsafe { sys::call(libc::SYS_rt_sigprocmask, [how as usize, new, old, SIZE, 0, 0]) }
-    };
-    if mask(libc::SIG_BLOCK, signals, kept) != 0 {
-        return write();
-    }
-    let error = write();
-    if error == libc::EFBIG && before & too_large == 0 {
-        let arguments = [signals, 0, &raw const no_time as usize, SIZE, 0, 0];
-        // SAFETY: takes a signal that is waiting, if it is.
-        unsafe { sys::call(libc::SYS_rt_sigtimedwait, arguments) };
-    }
-    mask(libc::SIG_SETMASK, kept, 0);
-    error
 }
 
 #[cold]

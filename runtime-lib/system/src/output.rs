@@ -148,7 +148,7 @@ impl FileName {
             }
             if len + name.len() >= Self::MOST {
                 self.text().write_bytes(0, Self::MOST);
-                write_all(libc::STDERR_FILENO, b"pcce: the name of a file to write is too long\n");
+                complain(b"pcce: the name of a file to write is too long\n");
                 return;
             }
             copy_nonoverlapping(name.as_ptr(), self.text().add(len), name.len());
@@ -282,7 +282,7 @@ impl FileName {
         message.put(b": error ");
         message.number(error as u64);
         message.put(b"\n");
-        write_all(libc::STDERR_FILENO, message.bytes());
+        complain(message.bytes());
     }
 }
 
@@ -317,6 +317,41 @@ impl<const MOST: usize> Text<MOST> {
     pub fn number(&mut self, number: u64) {
         self.put(Decimal::of(number).text());
     }
+}
+
+/// Writes a message to standard error. No signal ends the program because that is a pipe without a reader, or a file that
+/// may not become larger: without the message the program would not have written there.
+pub fn complain(message: &[u8]) {
+    unsignalled(|| write_all(libc::STDERR_FILENO, message));
+}
+
+/// Writes without the signals by which the kernel would end a program that writes to a pipe without a reader, or whose
+/// files may not become larger. `write` returns 0 or an error number.
+pub fn unsignalled(write: impl FnOnce() -> c_int) -> c_int {
+    const SIZE: usize = size_of::<u64>();
+    let signals = 1_u64 << (libc::SIGXFSZ - 1) | 1 << (libc::SIGPIPE - 1);
+    let (mut before, no_time) = (0_u64, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    let kept = &raw mut before as usize;
+    let mask = |how: c_int, new: usize, old: usize| {
+        // SAFETY: reads and writes sets of signals, as large as the kernel's.
+        unsafe { sys::call(libc::SYS_rt_sigprocmask, [how as usize, new, old, SIZE, 0, 0]) }
+    };
+    if mask(libc::SIG_BLOCK, &raw const signals as usize, kept) != 0 {
+        return write();
+    }
+    let error = write();
+    let raised = match error {
+        libc::EFBIG => 1 << (libc::SIGXFSZ - 1),
+        libc::EPIPE => 1 << (libc::SIGPIPE - 1),
+        _ => 0,
+    } & !before;
+    if raised != 0 {
+        let arguments = [&raw const raised as usize, 0, &raw const no_time as usize, SIZE, 0, 0];
+        // SAFETY: takes a signal that is waiting, if it is.
+        unsafe { sys::call(libc::SYS_rt_sigtimedwait, arguments) };
+    }
+    mask(libc::SIG_SETMASK, kept, 0);
+    error
 }
 
 /// Writes to a file, as much as possible. Returns 0, or an error number if not all was written.

@@ -9,7 +9,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use crate::abi::trace::{self, FIRST, HEAD, MAGIC, STREAMS, SYNCED, USED, VERSION};
-use crate::output::{FileName, How, Text, write_all};
+use crate::output::{FileName, How, Text, complain};
 use crate::shared::{identity, map, out_of_the_way, reserve};
 use crate::{parts, sys};
 
@@ -278,7 +278,7 @@ fn stop(why: &[u8], error: c_int) {
         message.number(error as u64);
     }
     message.put(b"; calls are not recorded from here on\n");
-    write_all(libc::STDERR_FILENO, message.bytes());
+    complain(message.bytes());
 }
 
 /// Locks a file. Returns 0 or an error number.
@@ -335,7 +335,7 @@ pub fn start() {
         Some(None) => {
             let message =
                 "pcce: PCCE_TRACE_RING is not a number of bytes, as 65536 or 16M; calls are not recorded\n";
-            write_all(libc::STDERR_FILENO, message.as_bytes());
+            complain(message.as_bytes());
             return;
         }
     }
@@ -343,7 +343,7 @@ pub fn start() {
     if part.is_some_and(|part| ring.is_some() || !parts::set(part)) {
         let message = "pcce: PCCE_TRACE_PART is no part of a run, as 2/6, or PCCE_TRACE_RING is set, too; calls are not \
                        recorded\n";
-        write_all(libc::STDERR_FILENO, message.as_bytes());
+        complain(message.as_bytes());
         return;
     }
     NAME.set_from(VARIABLE, Some(DEFAULT));
@@ -366,7 +366,7 @@ pub fn start() {
         }
     }
     message.put(b"; calls are not recorded\n");
-    write_all(libc::STDERR_FILENO, message.bytes());
+    complain(message.bytes());
 }
 
 /// The first bytes of a file.

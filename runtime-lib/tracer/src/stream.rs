@@ -8,6 +8,7 @@
 //! of its stream.
 
 use core::ffi::{CStr, c_char};
+use core::mem::zeroed;
 use core::ptr::null_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -199,6 +200,8 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
                 (*block).next.write_volatile(special(Special::Gap, Gap::Full as u64));
                 (*block).next = (*block).next.add(1);
                 close(block, area, ENDED);
+            } else if (*stream).number == 0 && part.is_none() && !forks::is_orphan(stream) {
+                write_missing(block, stream);
             }
             (*stream).switches = file::switches();
             return idle(block, area);
@@ -222,23 +225,8 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
             (*stream).ring[place] = offset;
         }
         (*stream).size = size;
-        (*stream).thread = sys::gettid();
-        (*stream).block = block;
         let chunk = mapped.cast::<Chunk>();
-        (*chunk).size = size as u64;
-        (*chunk).kind = KIND_STREAM;
-        (*chunk).process = sys::getpid() as u32;
-        (*chunk).thread = (*stream).thread as u32;
-        (*chunk).level = (*stream).level;
-        (*chunk).stream = (*stream).number;
-        (*chunk).sequence = sequence;
-        (*chunk).parent = (*stream).parent;
-        (*chunk).parent_position = (*stream).parent_position;
-        (*chunk).clock = sys::time(libc::CLOCK_MONOTONIC);
-        (*stream).loads = images::loads();
-        (*chunk).loads = (*stream).loads;
-        (*chunk).begin = (*stream).begin;
-        (*chunk).end = OPEN;
+        chunk.write(head(block, stream));
         (*chunk).head = head_checksum(&*chunk.cast());
         compiler_fence(Ordering::Release);
         if !forks::is_orphan(stream) {
@@ -263,6 +251,54 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
             let next = (*block).next;
             arm(block, area, next, end.min(next.wrapping_add(room + RESERVE)));
         }
+    }
+}
+
+/// Returns the head of a stream's next chunk, as it is when the chunk begins, without [`Chunk::magic`] and checksums.
+unsafe fn head(block: *mut Block, stream: *mut Stream) -> Chunk {
+    // SAFETY: by the caller: this thread's stream; zeros are a head.
+    unsafe {
+        (*stream).thread = sys::gettid();
+        (*stream).block = block;
+        (*stream).loads = images::loads();
+        Chunk {
+            size: (*stream).size as u64,
+            kind: KIND_STREAM,
+            process: sys::getpid() as u32,
+            thread: (*stream).thread as u32,
+            level: (*stream).level,
+            stream: (*stream).number,
+            sequence: (*stream).sequence,
+            parent: (*stream).parent,
+            parent_position: (*stream).parent_position,
+            clock: sys::time(libc::CLOCK_MONOTONIC),
+            loads: (*stream).loads,
+            begin: (*stream).begin,
+            end: OPEN,
+            ..zeroed()
+        }
+    }
+}
+
+/// Writes that a stream is missing, by system calls only: there is no memory for its first chunk. A thread or a forked
+/// child would not be in the trace, and nothing would say so.
+#[cold]
+unsafe fn write_missing(block: *mut Block, stream: *mut Stream) {
+    // SAFETY: by the caller, as for `head`; heads are words without padding.
+    unsafe {
+        (*stream).number = file::stream();
+        ((*stream).sequence, (*stream).size) = (0, UNIT as usize);
+        let mut chunk = head(block, stream);
+        let gap = special(Special::Gap, Gap::Full as u64);
+        (chunk.magic, chunk.end, chunk.words, chunk.closed) = (CHUNK, ENDED, 1, chunk.clock);
+        let words: HeadWords = (&raw const chunk).cast::<HeadWords>().read();
+        (chunk.head, chunk.checksum) =
+            (head_checksum(&words), checksum_on(end_checksum(ENDED, &words), &[gap]));
+        let bytes = core::slice::from_raw_parts((&raw const chunk).cast::<u8>(), size_of::<Chunk>());
+        file::put(UNIT, bytes, &gap.to_le_bytes());
+        // Should recording begin again, it begins another stream, of which nothing is known.
+        (*stream).number = 0;
+        ((*stream).begin, (*stream).parent, (*stream).parent_position) = (BEGIN_MIDDLE, 0, 0);
     }
 }
 

@@ -69,6 +69,53 @@ fn handlers_may_fork() {
     }
 }
 
+/// There is no memory for the first chunk of a child: the trace says that something is missing, and has the parent whole.
+#[test]
+fn children_without_memory_are_missing() {
+    let folder = work_folder("trace_forks/memory");
+    fs::write(folder.join("program.c"), source!("traces/without_memory.c")).unwrap();
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    for mode in MODES {
+        let _ = fs::remove_file(&trace);
+        let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-O1", mode]);
+        run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+        let output = run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+        assert_eq!(output.stdout, "7\n", "{mode}");
+        let show = run({ command(artifact("pcce"), &["trace", "show"]) }.arg(&program).arg(&trace));
+        assert!(
+            show.stdout.contains("in_parent") && !show.stdout.contains("in_child"),
+            "{}",
+            show.describe()
+        );
+        for arguments in [&["find"][..], &["report"]] {
+            let mut pcce = command(artifact("pcce"), &["trace"]);
+            pcce.args(arguments).arg(&program).arg(&trace);
+            if arguments == ["find"] {
+                pcce.arg("in_child");
+            }
+            let output = run(&mut pcce);
+            assert_eq!(output.status, 2, "{mode}: {}", output.describe());
+        }
+    }
+}
+
+/// Messages of the runtime do not end a program that itself does not write to standard error: not where that is a file
+/// that may not become larger, and not where it is a pipe without a reader.
+#[test]
+fn messages_end_no_program() {
+    let folder = work_folder("trace_forks/messages");
+    fs::write(folder.join("program.c"), "int main(void) { return 5; }\n").unwrap();
+    let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-O1"]);
+    run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+    let small = "ulimit -f 1; head -c 4000 /dev/zero > errors; PCCE_TRACE=trace exec ./program 2>> errors";
+    let pipe = "{ sleep 0.2; PCCE_TRACE=/dev/null/none ./program; echo $? > status; } 2>&1 >/dev/null | true; \
+                while [ ! -s status ]; do sleep 0.1; done; exit $(cat status)";
+    for script in [small, pipe] {
+        let output = run(command("sh", &["-c", script]).current_dir(&folder));
+        assert_eq!(output.status, 5, "{script}: {}", output.describe());
+    }
+}
+
 /// The calls of a process to `one`, `two`, and `compare`.
 type Calls = [i64; 3];
 
