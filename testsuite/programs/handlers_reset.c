@@ -1,6 +1,6 @@
 // A handler that its signal has reset (SA_RESETHAND) is shown with the flags that the program gave.
-//# Chain plain: leaf < own < <signal> < <raise> < middle < main
-//# Chain info: leaf < with_info < <signal> < <raise> < middle < main
+//# Chain plain: leaf < own < <signal> < <raise> < middle < reset < main
+//# Chain info: leaf < with_info < <signal> < <raise> < middle < reset < main
 #include <signal.h>
 #include "show.h"
 

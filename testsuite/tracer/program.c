@@ -1,5 +1,5 @@
-/* Plays code that is traced: streams of random events that testsuite/tests/suite/trace/tracer.rs generates, too. Each begins
- * with two marks, its seed and the address of the first function.
+/* Plays code that is traced: streams of random events that testsuite/tests/suite/trace/tracer.rs generates, too.
+ * Each begins with two marks, its seed and the address of the first function.
  *
  * usage: program WHAT EVENTS [THREADS] */
 #define _GNU_SOURCE

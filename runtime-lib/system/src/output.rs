@@ -319,8 +319,8 @@ impl<const MOST: usize> Text<MOST> {
     }
 }
 
-/// Writes a message to standard error. No signal ends the program because that is a pipe without a reader, or a file that
-/// may not become larger: without the message the program would not have written there.
+/// Writes a message to standard error. No signal ends the program because that is a pipe without a reader, or a
+/// file that may not become larger: without the message the program would not have written there.
 pub fn complain(message: &[u8]) {
     unsignalled(|| write_all(libc::STDERR_FILENO, message));
 }

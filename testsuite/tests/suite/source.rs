@@ -1,7 +1,7 @@
 //! The shape of the sources: lines of code have at most 120 columns, and prose has 110.
 //!
-//! Texts in quotation marks may be longer, so that a search for a message finds it. So may rows of tables, and blocks of
-//! Markdown that are shown verbatim.
+//! Texts in quotation marks may be longer, so that a search for a message finds it. So may rows of tables, and
+//! blocks of Markdown that are shown verbatim.
 
 use std::path::Path;
 use std::process::Command;

@@ -69,7 +69,7 @@ fn handlers_may_fork() {
     }
 }
 
-/// There is no memory for the first chunk of a child: the trace says that something is missing, and has the parent whole.
+/// There is no memory for the first chunk of a child: the trace says that something is missing, and has the parent.
 #[test]
 fn children_without_memory_are_missing() {
     let folder = work_folder("trace_forks/memory");
