@@ -154,7 +154,7 @@ pub struct Site {
 #[serde(rename_all = "snake_case")]
 pub enum SiteKind {
     /// A direct call of an instrumented function of the module: index into [`Module::functions`]. None if the
-    /// call is not encoded and the dictionary is one of version 1, which did not say it.
+    /// dictionary does not say which.
     Direct(Option<u32>),
     /// A direct call of a function outside the module, or of one that is not instrumented: its linkage name,
     /// as an index into [`Module::names`].
