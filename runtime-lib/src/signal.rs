@@ -241,6 +241,10 @@ pub unsafe extern "C" fn __pcce_sigaction(
     // SAFETY: by the caller: null or pointers to actions; they may be the same.
     unsafe {
         let mut new = if action.is_null() { None } else { Some(action.read()) };
+        // The flag is the program's own in an action that calls no function: `is_trampolines` must not take that for
+        // one that was reset.
+        let wants_info =
+            new.is_some_and(|new| !is_function(new.sa_sigaction) && new.sa_flags & libc::SA_SIGINFO != 0);
         let old = match &mut new {
             Some(new) if is_function(new.sa_sigaction) => {
                 let entry =
@@ -273,6 +277,10 @@ pub unsafe extern "C" fn __pcce_sigaction(
             && when::seen((*old_action).sa_sigaction) != (*old_action).sa_sigaction
         {
             *old_action = core::mem::zeroed();
+        }
+        if result == 0 && wants_info {
+            // A trampoline that runs yet gives its handler two arguments more, which do no harm.
+            HANDLERS[number].takes_info.store(true, Ordering::Release);
         }
         result
     }
