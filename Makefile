@@ -88,11 +88,12 @@ test-all: suite
 	$(MAKE) suite LLVM=22
 	$(MAKE) fuzz N=5000
 
-# Programs that crash leave no core file where they run, unless a test asks for one.
-# Each of these modules of tests runs with one LLVM: the other one is what rustc has, or lldb and libomp have not.
+# Modules of tests that run with the other LLVM only: rustc has LLVM 22, and lldb and libomp are installed for LLVM 19.
 SKIPPED_19 := rust:: versions::
 SKIPPED_22 := guide:: sanitizers:: points::debuggers:: link::kept_links:: link::split_dwarf:: \
     link::uninstrumented_pointers:: trace::core_files:: trace::shared_libraries:: trace::slurm::
+
+# Programs that crash leave no core file where they run, unless a test asks for one.
 suite: build
 	scripts/setup test $(LLVM)
 	$(CARGO) fmt --all --check

@@ -150,8 +150,8 @@ Examples:
 /// Arguments of `pcce relink`.
 #[derive(Args)]
 pub struct RelinkArgs {
-    /// What was kept (PROGRAM.pcce-kept); or the program, stripped or not, beside which it is, or that is in
-    /// --kept
+    /// The file that a link has kept (PROGRAM.pcce-kept); or the program, stripped or not, if that file is beside
+    /// it, or in --kept
     #[arg(value_name = "KEPT|PROGRAM")]
     pub file: PathBuf,
     /// File to write [default: the program's name, in this folder]

@@ -43,7 +43,7 @@ Examples:
   pcce trace compress app.trace
   pcce trace export --format svg app app.trace -o app.svg";
 
-/// What is done with traces.
+/// The commands of `pcce trace`.
 #[derive(Subcommand)]
 pub enum TraceAction {
     /// Show the calls as an indented tree
@@ -189,7 +189,7 @@ pub enum TraceAction {
     },
 }
 
-/// What most commands need.
+/// The files that most commands read.
 #[derive(Args)]
 pub struct TraceArgs {
     /// The program

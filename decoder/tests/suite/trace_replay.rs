@@ -1,7 +1,7 @@
 //! Random programs and runs of them: the reader tells exactly what happened.
 
 use pcce::trace::{Programs, Reader, TraceFile, Verified};
-use pcce_abi::trace::{BEGIN_FORKED, CONTINUED, OPEN};
+use pcce_abi::trace::{CONTINUED, OPEN};
 
 use crate::common::simulated::{Expected, Run};
 use crate::common::stream::{ChunkOf, FileOf, StreamOf, Writer};
@@ -119,15 +119,7 @@ fn forks_go_on_with_the_parents_stack() {
         let position = parent.positions[visit as usize - 1];
         let mut child = Run::new(&world, seed + 9, 300, Writer::new(room)).forked(visit, seed + 1000);
         child.thread();
-        let of_child = StreamOf {
-            number: 2,
-            process: 80,
-            thread: 80,
-            parent: 1,
-            parent_position: position,
-            begin: BEGIN_FORKED,
-            ..StreamOf::first()
-        };
+        let of_child = StreamOf::forked(position);
         let streams = [(StreamOf::first(), &parent.writer.done[..]), (of_child, &child.writer.done[..])];
         let file = trace(&world, &streams, true);
         let (found, _, verified) = read(&file, &programs, 2);
@@ -221,15 +213,7 @@ fn forks_behind_gaps_tell_nothing_false() {
         let position = parent.positions[visit as usize - 1];
         let mut child = Run::new(&world, seed + 5, 1000, Writer::new(8)).forked(visit, seed + 1000);
         child.thread();
-        let of_child = StreamOf {
-            number: 2,
-            process: 80,
-            thread: 80,
-            parent: 1,
-            parent_position: position,
-            begin: BEGIN_FORKED,
-            ..StreamOf::first()
-        };
+        let of_child = StreamOf::forked(position);
         let mut file = FileOf::new(&world);
         file.stream(&StreamOf::first(), &parent.writer.done, false);
         let lost = random.below(chunks as u64) as usize;

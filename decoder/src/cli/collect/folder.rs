@@ -59,8 +59,8 @@ impl Plan {
         })
     }
 
-    /// What is not the same in another one, but for the environment: a later command goes on with that of the
-    /// first.
+    /// Names the first difference to another plan. The environment does not count: a later command goes on with
+    /// that of the first.
     fn other(&self, other: &Self) -> Option<&'static str> {
         [
             (self.parts != other.parts, "the number of parts"),

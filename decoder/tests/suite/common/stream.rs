@@ -205,6 +205,13 @@ impl StreamOf {
     pub fn first() -> Self {
         Self { number: 1, process: 70, thread: 71, level: 0, parent: 0, parent_position: 0, begin: 0 }
     }
+
+    /// A child that the first thread has forked at a position of its stream.
+    pub fn forked(position: u64) -> Self {
+        let (number, process, thread) = (2, 80, 80);
+        let (parent, parent_position, begin) = (1, position, abi::BEGIN_FORKED);
+        Self { number, process, thread, parent, parent_position, begin, ..Self::first() }
+    }
 }
 
 /// A file.
