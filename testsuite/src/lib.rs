@@ -100,6 +100,11 @@ pub fn artifact(name: &str) -> PathBuf {
     path
 }
 
+/// A program of the test suite, by its name. Cargo builds it together with the tests or the program that calls it.
+pub fn own_program(name: &str) -> PathBuf {
+    target().join(if cfg!(debug_assertions) { "debug" } else { "release" }).join(name)
+}
+
 /// The major version of the LLVM whose build is tested: the variable `LLVM`, as for make, or 19.
 pub fn llvm_version() -> String {
     env::var("LLVM").unwrap_or_else(|_| "19".to_owned())

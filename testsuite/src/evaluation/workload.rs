@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::build::script;
 use super::declarations::{Program, workloads};
-use crate::artifact;
+use crate::own_program;
 
 /// The usage of a command and its children.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -143,7 +143,7 @@ impl Shell<'_> {
         for file in [self.output, self.errors, &usage] {
             let _ = fs::remove_file(file);
         }
-        let status = Command::new(artifact("measured"))
+        let status = Command::new(own_program("measured"))
             .arg(&usage)
             .args(["sh", "-ec", self.commands])
             // A variable that was set for another purpose must not change the result.
