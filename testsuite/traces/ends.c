@@ -1,6 +1,7 @@
 // How processes and threads can end: children of fork with a few events, threads that others do not wait for, and
 // recursion that nothing ends. See testsuite/tests/suite/trace/ends.rs.
 #define _GNU_SOURCE
+#include <pcce.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -72,6 +73,15 @@ int main(int argc, char **argv) {
     void (*volatile nowhere)(void) = NULL;
     work(10);
     nowhere();
+  }
+  if (!strncmp(way, "flushed", 7)) { // and then ended, with less than a word behind the flush
+    work(7);
+    pcce_trace_flush();
+    work(20);
+    if (!strcmp(way, "flushed-killed")) kill(getpid(), SIGKILL);
+    if (!strcmp(way, "flushed-crash")) *(volatile int *)8 = 1;
+    work(4);
+    return 0;
   }
   if (strncmp(way, "threads", 7)) {
     if (fork() == 0) return child(way);

@@ -236,6 +236,7 @@ impl<'t> Bits<'t> {
             12 => (Special::Jumped, 0),
             13 => (Special::Left, 2),
             14 => (Special::Back, 2),
+            15 => (Special::Flushed, 0),
             _ => return self.damaged(),
         };
         let mut words = [0; 2];

@@ -160,6 +160,9 @@ pub enum Special {
     /// It comes back to the stack with this number, where the call of this node has not returned yet, or is one that
     /// calls nothing back and has. Payload and next words as there.
     Back = 14,
+    /// All that came before is in the stream (`pcce_trace_flush`): what needs no bits, and is not behind the call in
+    /// which this was written, has come.
+    Flushed = 15,
 }
 
 /// Words between a [`Special::Context`] and its token.

@@ -242,7 +242,7 @@ unsafe fn put_jump(kind: Special, sp: usize) {
 /// See [`functions::SYNC`](crate::abi::trace::functions::SYNC).
 ///
 /// # Safety
-/// Called by emitted code, or by a function of the C API.
+/// Called by emitted code.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_trace_sync() {
     let block = block();
@@ -258,15 +258,21 @@ pub unsafe extern "C" fn __pcce_trace_sync() {
     }
 }
 
-/// The same for the runtime, under a name of its own: in executables this is the function of the executable's own
-/// tracer.
-///
-/// # Safety
-/// Called by a function of the C API.
+/// Writes the pending bits, for the C API. The stream has no end by that: a thread that is killed later is one of which
+/// the rest is not known.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __pcce_trace_now() {
-    // SAFETY: by the contract.
-    unsafe { __pcce_trace_sync() };
+pub extern "C" fn __pcce_trace_now() {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        if area::of(block).is_null() {
+            return;
+        }
+        let area = ready(block, stack_pointer());
+        file::announce_exec();
+        let _busy = Busy::new(block, area);
+        stream::put_here(block, area, special(Special::Flushed, 0));
+    }
 }
 
 /// Starts recording, or stops it; for the C API.

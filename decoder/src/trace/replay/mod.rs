@@ -611,7 +611,8 @@ impl Replay<'_> {
                 | Special::Kept
                 | Special::Jumped
                 | Special::Left
-                | Special::Back,
+                | Special::Back
+                | Special::Flushed,
                 ..,
             ) => self.special(false),
             _ => {
@@ -847,6 +848,8 @@ impl Replay<'_> {
             Special::Gap if payload == Gap::Unwound as u64 => self.unwound(),
             // In an unknown state, these words tell nothing.
             Special::Kept | Special::Jumped if matches!(self.state, State::Skip | State::Elsewhere) => None,
+            // What came in front of it was told.
+            Special::Flushed => None,
             Special::Left => self.leaves(payload, words),
             Special::Back => self.comes_back(payload, words),
             Special::Kept => {

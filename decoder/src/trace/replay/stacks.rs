@@ -237,8 +237,9 @@ impl Replay<'_> {
                 Ok(None) => words[1] == 0,
                 Err(_) => true,
             },
-            // A stack can be left in a call only.
-            Item::Special(Special::Back, ..) => last.is_some(),
+            // A stack can be left in a call only, and so is it with a flush. Where the tables do not say which call it
+            // is, it is the first one: nothing is told that may come behind it.
+            Item::Special(Special::Back | Special::Flushed, ..) => last.is_some(),
             // Behind a landing pad without a call nothing but this can come.
             Item::Special(Special::Gap, payload, _) if self.tables.nodes[next as usize].op != Op::Resume => {
                 payload == Gap::Interrupted as u64 || payload == Gap::Unwound as u64

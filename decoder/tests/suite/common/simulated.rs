@@ -186,6 +186,10 @@ impl<'w> Run<'w> {
                 }
                 2 => {
                     let mark = self.random.below(1000);
+                    if mark.is_multiple_of(4) {
+                        self.special(&[abi::special(abi::Special::Flushed, 0)]);
+                        self.settle();
+                    }
                     self.special(&[abi::special(abi::Special::Mark, 0), mark]);
                     self.tell("mark", depth, NONE, NONE);
                     self.settle();

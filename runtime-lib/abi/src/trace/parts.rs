@@ -66,7 +66,7 @@ pub const fn place(in_file: u64, build_id: [u8; 8]) -> u64 {
 pub const fn words_behind(special: u64) -> Option<usize> {
     let payload = special & ((1 << KIND_SHIFT) - 1);
     Some(match special >> KIND_SHIFT {
-        2 | 6 | 8 | 10..=12 => 0,
+        2 | 6 | 8 | 10..=12 | 15 => 0,
         1 | 3 | 7 => 1,
         4 | 5 | 13 | 14 => 2,
         9 => CONTEXT_WORDS + (payload & !AWAY).div_ceil(8) as usize,

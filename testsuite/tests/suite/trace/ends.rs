@@ -102,6 +102,32 @@ fn threads_that_wait_lose_nothing_at_an_exit() {
     assert_eq!(count(main, "note"), 4, "up to the crash: {main:?}");
 }
 
+/// A flush is no end: what follows it may be missing where the process is killed, and is there where it crashes.
+#[test]
+fn a_flush_is_no_end() {
+    for mode in MODES {
+        let folder = work_folder(&format!("trace_ends/flushed{mode}"));
+        let program = build(&folder, "ends.c", &[mode, "--pcce-crash-report"]);
+        for ring in [None, Some("256K")] {
+            for (way, notes, ended) in
+                [("flushed-killed", 3, false), ("flushed-crash", 3 + 7, false), ("flushed", 3 + 7 + 2, true)]
+            {
+                let streams = calls(&program, way, ring);
+                let (calls, events) = &streams[0];
+                assert_eq!(count(calls, "note"), notes, "{mode} {way}: {calls:?}");
+                assert_eq!(count(calls, "pcce_trace_flush"), 1, "{mode} {way}: {calls:?}");
+                assert_eq!(events.last().expect("an end")["ended"], ended, "{mode} {way}");
+                let said = pcce_trace(&["report"], &program, &program.with_extension("trace")).stderr;
+                assert_eq!(
+                    said.contains("1 threads, or their signal handlers, have no end"),
+                    !ended,
+                    "{said}"
+                );
+            }
+        }
+    }
+}
+
 /// A daemon's parent ends in the C library, where its pending events are not written.
 #[test]
 fn daemons_are_in_the_trace() {
