@@ -70,7 +70,7 @@ pub struct ChunkAt {
     /// The number of libraries that the process had loaded at its beginning.
     pub loads: u64,
     /// For an open chunk, if the process has reported it: the number of words written, and the bits, below a
-    /// leading one, that the thread had pending then. where the process reported it.
+    /// leading one, that the thread had pending then.
     pub last: Option<(u64, u64)>,
 }
 
@@ -426,7 +426,19 @@ impl TraceFile {
             ),
             (self.lost, format!("nothing is there of {} threads, or of their signal handlers", self.lost)),
         ];
-        all.into_iter().filter(|(places, _)| *places > 0).collect()
+        all.into_iter().chain(self.in_other_parts()).filter(|(places, _)| *places > 0).collect()
+    }
+
+    /// For a part of a run: the streams of which it has kept nothing. Of others the replay says what is missing.
+    fn in_other_parts(&self) -> Option<(u64, String)> {
+        let RowsAt { part, parts, .. } = *self.rows.first()?;
+        let described: BTreeSet<u64> = self.rows.iter().map(|rows| rows.stream.number).collect();
+        let left = described.into_iter().filter(|number| self.stream(*number).is_none()).count();
+        let part = part.saturating_add(1);
+        let what = format!(
+            "it is part {part} of {parts}: of {left} threads, or of their signal handlers, it has nothing"
+        );
+        Some((left as u64, what))
     }
 
     pub fn stream(&self, number: u64) -> Option<&Stream> {

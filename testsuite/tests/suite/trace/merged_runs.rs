@@ -277,3 +277,31 @@ fn damaged_parts_are_refused() {
     }
     assert!(refused > 30, "{refused} of 60");
 }
+
+/// A part by itself is no whole trace, also where it has kept nothing.
+#[test]
+fn a_part_says_that_it_is_one() {
+    let folder = work_folder("trace-parts/alone");
+    let program = built(&repository().join("testsuite/traces/collatz.c"), &["-O1"], &folder);
+    // One chunk, which the first part keeps; and several.
+    for (most, empty) in [("3", true), ("2000", false)] {
+        for part in ["2/2", "1/2"] {
+            let file = folder.join("trace");
+            let _ = fs::remove_file(&file);
+            let mut start = command(&program, &[most]);
+            run(start.env("PCCE_TRACE", &file).env("PCCE_TRACE_PART", part)).expect_success();
+            let whole = empty && part == "1/2";
+            for words in [&["show"][..], &["report"], &["stats"], &["export", "--format", "svg"]] {
+                let told = trace(words, &[&program, &file]);
+                assert_eq!(told.status, if whole { 0 } else { 2 }, "{most} {part} {}", told.describe());
+                let says = told.stderr.contains("it is part 2 of 2: of 1 threads");
+                assert_eq!(says, empty && !whole, "{most} {part} {}", told.describe());
+            }
+            for words in [[&program, &file, Path::new("odd")], [&program, &file, &file]] {
+                let command = if words[2] == file { "diff" } else { "find" };
+                let told = trace(&[command], &words);
+                assert_eq!(told.status, if whole { 0 } else { 2 }, "{command} {most} {}", told.describe());
+            }
+        }
+    }
+}
