@@ -32,7 +32,11 @@ impl Decoding<'_, '_> {
                 _ => self.below_push(callee, left, above),
             },
             SiteKind::External(name) => self.below_external(name, left, above),
-            _ => match above {
+            SiteKind::Direct(None)
+            | SiteKind::Indirect
+            | SiteKind::Asm
+            | SiteKind::Capture
+            | SiteKind::Entry => match above {
                 // The callee has left its activation to the root, or may have done so.
                 Above::Root(root) if left || self.images.may_leave(site, root) => self.left(),
                 // The target may be one of an image with another runtime.

@@ -240,7 +240,9 @@ impl Decoding<'_, '_> {
             SiteKind::Capture => {}
             // Taken by code that is not instrumented, in a call that was published.
             SiteKind::External(name) => self.below_external(name, false, Above::NoCapture),
-            _ => return Err(self.site_kind(image, capture.site, site, "a capture")),
+            SiteKind::Direct(_) | SiteKind::Indirect | SiteKind::Asm | SiteKind::Entry => {
+                return Err(self.site_kind(image, capture.site, site, "a capture"));
+            }
         }
         let begin = self.begin(token, 0, token.signals.first().map(|s| s.0));
         self.walk(site, capture.id, Distance::OfActivation(capture.distance), begin)
@@ -356,7 +358,9 @@ impl Decoding<'_, '_> {
             SiteKind::Capture | SiteKind::Direct(_) => {
                 return Err(self.site_kind(image, frame.site, number, "a call that pushes"));
             }
-            _ => self.below_call(number, frame.left, self.called(above)),
+            SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm => {
+                self.below_call(number, frame.left, self.called(above));
+            }
         }
         self.walk(number, frame.id, Distance::OfFrame(frame.distance), begin)
     }
@@ -370,7 +374,8 @@ impl Decoding<'_, '_> {
             }
             // The function with which the thread began has left its activation to the root.
             Above::Root(_) if token.left && !token.cut && !token.damaged => self.left(),
-            _ => {}
+            Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {}
+            Above::Root(_) | Above::UnknownModule(_) => {}
         }
         // Only one of the runtimes knows where the thread began.
         if token.other_runtime && !matches!(self.context.pieces.last(), Some(Piece::Unknown(_))) {

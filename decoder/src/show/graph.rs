@@ -327,7 +327,8 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
                     Some(&callee) if !left_alone(m, callee) => (callee, EdgeCode::Required),
                     _ => continue,
                 },
-                _ => continue,
+                (SiteKind::Direct(_) | SiteKind::Indirect | SiteKind::Asm, _) => continue,
+                (SiteKind::Capture | SiteKind::Entry, _) => continue,
             };
             let entry = calls.entry((caller, callee)).or_default();
             match code {

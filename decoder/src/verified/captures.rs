@@ -385,7 +385,9 @@ impl<'a> Places<'a> {
             | Piece::Named(FrameKind::Tail, ..) => return Inner::Nothing,
             Piece::Uninstrumented(Some(name)) => Some(self.decoder.images.symbols.linkage_name(name)),
             Piece::Named(FrameKind::Uninstrumented, image, name) => self.name(image, name),
-            _ => None,
+            Piece::Site(_) | Piece::Function(_) | Piece::Place(..) | Piece::Named(..) => None,
+            Piece::Thread | Piece::Task | Piece::Unknown(_) | Piece::UnknownModule(_) => None,
+            Piece::Truncated | Piece::Damaged => None,
         };
         match name {
             Some("_Unwind_Resume") => Inner::Resumes,
@@ -421,6 +423,11 @@ fn may_reach(symbols: &Symbols, record: Option<&Record>, function: u32) -> bool 
                 || reached.jumped_to
                 || reached.enters
         }
-        _ => true,
+        SiteKind::Direct(None)
+        | SiteKind::External(_)
+        | SiteKind::Indirect
+        | SiteKind::Asm
+        | SiteKind::Capture
+        | SiteKind::Entry => true,
     }
 }

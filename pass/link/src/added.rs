@@ -412,7 +412,6 @@ impl Source for Answers<'_> {
         let looks = |callee: FunctionId| {
             facts(callee).is_some_and(|(facts, function)| facts.look_at_caller.contains(&(function as u32)))
         };
-        fits().unwrap_or(false)
-            && !matches!(self.program[function].calls[call].kind, CallKind::Direct(callee) if looks(callee))
+        fits().unwrap_or(false) && !self.program[function].calls[call].kind.callee().is_some_and(looks)
     }
 }

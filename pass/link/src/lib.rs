@@ -33,7 +33,7 @@ pub use pcce_model::Wanted;
 use pcce_model::plan::{Action, described, number_ranges};
 use pcce_model::slice::{Decided, Facts, Slice};
 use pcce_model::{
-    CallKind, Function, Matched, Mode, Pointer, Program, TailCallee, Targets, TypeId, derive, missing_target,
+    Function, Matched, Mode, Pointer, Program, TailCallee, Targets, TypeId, derive, missing_target,
 };
 use serde::Serialize;
 
@@ -174,13 +174,10 @@ fn check_numbers(functions: &[Function], types: &[String]) -> Result<(), &'stati
         if !function.calls.iter().map(|call| call.ty).chain([function.ty]).chain(left_to).all(is_type) {
             return Err("a type is missing");
         }
-        let known = function.calls.iter().all(|call| match call.kind {
-            CallKind::Direct(callee) => is_function(callee),
-            _ => true,
-        });
+        let known = function.calls.iter().filter_map(|call| call.kind.callee()).all(is_function);
         let tails = function.tail_callees.iter().all(|to| match to {
             TailCallee::Known(callee) => is_function(*callee),
-            _ => true,
+            TailCallee::Pointer(_) | TailCallee::Away { .. } => true,
         });
         if !known || !tails {
             return Err("a callee is missing");
@@ -382,7 +379,7 @@ impl Whole<'_> {
         }
         for (id, c, _) in self.sites() {
             let known = self.decided.frame_offset(id, c).is_some();
-            let is_direct = matches!(self.program[id].calls[c].kind, CallKind::Direct(_));
+            let is_direct = self.program[id].calls[c].kind.callee().is_some();
             if known && is_direct && matches!(self.decided.action(id, c), Action::Push(_)) {
                 let site = self.added.sites_of(id)[c].expect("it has one").call;
                 set(self.added.first_byte(id) + site, SiteByte::KNOWN_BASE);
@@ -409,10 +406,7 @@ impl Whole<'_> {
             let call = &program[caller].calls[c];
             let edge = call.edge?;
             let by_name = matches!(all_sites[site as usize].kind, dictionary::SiteKind::External(_));
-            let callee = match call.kind {
-                CallKind::Direct(callee) if by_name => Some(self.added.number(callee)),
-                _ => None,
-            };
+            let callee = call.kind.callee().filter(|_| by_name).map(|callee| self.added.number(callee));
             let open_call = Some(program.graph.callee(edge)) == open_node;
             let number: u32 = next.next()?;
             let bytes = self.decided.frame_offset(caller, c);

@@ -121,7 +121,8 @@ pub fn merge(
                             call.kind = CallKind::Direct(callee);
                         }
                     }
-                    _ => {}
+                    CallKind::Silent(_) | CallKind::Published(_) => {}
+                    CallKind::Indirect | CallKind::Asm | CallKind::Runtime(_) => {}
                 }
             }
             entered.set(&mut new, place, scratch);
@@ -164,10 +165,7 @@ pub fn merge(
 /// program.
 fn replaced<'f>(scratch: &Scratch, module: usize, functions: &'f [Function]) -> Option<&'f Function> {
     let calls = functions.iter().flat_map(|function| &function.calls);
-    let callees = calls.filter_map(|call| match call.kind {
-        CallKind::Direct(callee) => Some(callee.index()),
-        _ => None,
-    });
+    let callees = calls.filter_map(|call| Some(call.kind.callee()?.index()));
     let is_replaced = |callee: usize| {
         let mut named = scratch.named(&functions[callee].name).peekable();
         named.peek().is_some() && named.all(|place| place != (module, callee))

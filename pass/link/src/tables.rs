@@ -10,8 +10,8 @@ use pcce_abi::tables::{self, Edge, Place, Table, WORD, Word};
 use pcce_abi::{FunctionRecord, HYBRID_SYMBOL, InEdge, RECORDS_SECTION, TABLES_SECTION};
 use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
 use pcce_dictionary::{self as dictionary, EdgeCode, linked};
+use pcce_model::Unannounced;
 use pcce_model::plan::Action;
-use pcce_model::{CallKind, Unannounced};
 
 use crate::Error;
 use crate::Whole;
@@ -192,10 +192,7 @@ fn contents(
             continue;
         }
         let edge = edges.next().expect("one for each such call");
-        let called = match call.kind {
-            CallKind::Direct(callee) => Some(whole.added.number(callee) as usize),
-            _ => None,
-        };
+        let called = call.kind.callee().map(|callee| whole.added.number(callee) as usize);
         let (start, callee) = match (edge.code, called) {
             (EdgeCode::Add(start), callee) => (start, callee),
             (EdgeCode::Open(start), _) => (start, open_node),

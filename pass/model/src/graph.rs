@@ -7,7 +7,7 @@ use pcce_encoding::{CallGraph, FunctionId};
 
 use crate::error::Error;
 use crate::profile::Matched;
-use crate::program::{CallKind, Function, Program, TypeId, Unannounced, ids};
+use crate::program::{CallKind, Function, Program, Reach, TypeId, Unannounced, ids};
 use crate::{Mode, silent, tail_calls};
 
 /// How often an open call is expected to reach a function that it has never reached in the profile, relative
@@ -131,8 +131,8 @@ fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>)
     let facts: Vec<(bool, bool)> = functions.iter().map(|f| (f.silent, f.leaves())).collect();
     for (from, caller) in (0..).map(FunctionId::new).zip(functions).filter(|(_, caller)| !caller.silent) {
         for call in &mut caller.calls {
-            let to = match call.kind {
-                CallKind::Direct(callee) => {
+            let to = match call.kind.reach() {
+                Reach::Function(callee) => {
                     let (silent, leaves) = facts[callee.index()];
                     if silent {
                         continue;
@@ -143,11 +143,11 @@ fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>)
                 // stacks, and only a push restores what was there before. A heap profiler takes contexts in
                 // code that is not instrumented, where only a push names the site. What remains of a call
                 // that was compared with its known targets is cold: it pushes.
-                CallKind::Indirect if !mode.publishes && !call.compared => match open_node {
+                Reach::Pointer if !mode.publishes && !call.compared => match open_node {
                     Some(node) => node,
                     None => continue,
                 },
-                _ => continue,
+                Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => continue,
             };
             call.edge = Some(graph.add_edge(from, to, call.frequency));
         }

@@ -150,10 +150,7 @@ pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames, names:
         let own = names.of(id);
         let frame = frames.offsets.get(&own).copied().filter(|_| relied);
         for (call, edge) in edges() {
-            let callee = match call.kind {
-                CallKind::Direct(callee) => Some(callee),
-                _ => None,
-            };
+            let callee = call.kind.callee();
             let name = callee.map(|callee| names.called(id, callee)).unwrap_or_default();
             if encoding.constant(edge) == Some(0)
                 && call.may_be_jump
@@ -232,7 +229,7 @@ fn is_observed(function: &Function) -> bool {
         CallKind::Runtime(RuntimeCall::Context | RuntimeCall::Token) => false,
         CallKind::Runtime(_) => true,
         CallKind::External(name) => name == STD_THREAD,
-        _ => false,
+        CallKind::Direct(_) | CallKind::Silent(_) | CallKind::Indirect | CallKind::Asm => false,
     };
     function.reads_state
         || function.unannounced != Unannounced::Never

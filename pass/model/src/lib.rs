@@ -31,7 +31,7 @@ pub use lists::{
 };
 pub use profile::{Candidate, Matched, Profile, counted};
 pub use program::{
-    AddressPlaces, Call, CallKind, Function, Pointer, Program, RuntimeCall, STD_THREAD, Source,
+    AddressPlaces, Call, CallKind, Function, Pointer, Program, Reach, RuntimeCall, STD_THREAD, Source,
     SourceLocation, TailCallee, TypeId, Unannounced, ids,
 };
 pub use tail_calls::Jumps;

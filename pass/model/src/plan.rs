@@ -10,7 +10,7 @@ use pcce_encoding::{EdgeCode, Encoding, FlowBlock, FramePlace, FunctionId, PushR
 use pcce_options::PassOptions;
 
 use crate::hybrid::{self, Used};
-use crate::{Call, CallKind, Function, Jumps, Program, RuntimeCall, STD_THREAD, Source, Unannounced};
+use crate::{Call, CallKind, Function, Jumps, Program, Reach, RuntimeCall, STD_THREAD, Source, Unannounced};
 
 /// The action at a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,14 +248,20 @@ pub(crate) fn action(program: &Program, encoding: &Encoding, function: &Function
         CallKind::Runtime(runtime) => Action::Replace(runtime),
         CallKind::Published(_) => Action::Publish,
         CallKind::Silent(_) => Action::None,
-        _ if is_quiet(program, function, call) => Action::None,
-        _ => by_edge(call, encoding, program.graph.open_node().is_some()),
+        CallKind::Direct(_) | CallKind::External(_) | CallKind::Indirect | CallKind::Asm
+            if is_quiet(program, function, call) =>
+        {
+            Action::None
+        }
+        CallKind::Direct(_) | CallKind::External(_) | CallKind::Indirect | CallKind::Asm => {
+            by_edge(call, encoding, program.graph.open_node().is_some())
+        }
     }
 }
 
 /// Returns whether a call is in a silent function, or calls one.
 fn is_quiet(program: &Program, function: &Function, call: &Call) -> bool {
-    function.silent || matches!(call.kind, CallKind::Direct(callee) if program[callee].silent)
+    function.silent || call.kind.callee().is_some_and(|callee| program[callee].silent)
 }
 
 /// The action that the encoding demands for a call. `open`: the graph has an open node.
@@ -273,8 +279,10 @@ fn by_edge(call: &Call, encoding: &Encoding, open: bool) -> Action {
 /// Functions of other modules find out by the id how they were entered. If only open calls can enter them,
 /// the link's lowest bit does.
 fn push(call: &Call, open: bool) -> Push {
-    let inside = open && matches!(call.kind, CallKind::Direct(_) | CallKind::Indirect);
-    if inside { Push::Relative } else { Push::Zero }
+    match call.kind.reach() {
+        Reach::Function(_) | Reach::Pointer if open => Push::Relative,
+        Reach::Function(_) | Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => Push::Zero,
+    }
 }
 
 /// The action of a function before it leaves its activation to another one.
@@ -339,15 +347,7 @@ impl<'a> Maker<'a> {
             if needs_nothing && !options.common.verify {
                 continue;
             }
-            let kind = match &call.kind {
-                CallKind::Silent(name) | CallKind::Published(name) | CallKind::External(name) => {
-                    dictionary::SiteKind::External(self.names.number(name))
-                }
-                CallKind::Indirect => dictionary::SiteKind::Indirect,
-                CallKind::Asm => dictionary::SiteKind::Asm,
-                CallKind::Direct(callee) => dictionary::SiteKind::Direct(Some(callee.index() as u32)),
-                CallKind::Runtime(_) => dictionary::SiteKind::Capture,
-            };
+            let kind = self.site_kind(&call.kind);
             let locations = self.locations(id, c);
             let creates = matches!(&call.kind, CallKind::External(name) if name == STD_THREAD);
             let creation_site =
@@ -369,6 +369,19 @@ impl<'a> Maker<'a> {
             });
         }
         calls
+    }
+
+    /// The kind of a call's site in the dictionary.
+    fn site_kind(&mut self, kind: &CallKind) -> dictionary::SiteKind {
+        match kind {
+            CallKind::Silent(name) | CallKind::Published(name) | CallKind::External(name) => {
+                dictionary::SiteKind::External(self.names.number(name))
+            }
+            CallKind::Indirect => dictionary::SiteKind::Indirect,
+            CallKind::Asm => dictionary::SiteKind::Asm,
+            CallKind::Direct(callee) => dictionary::SiteKind::Direct(Some(callee.index() as u32)),
+            CallKind::Runtime(_) => dictionary::SiteKind::Capture,
+        }
     }
 
     fn locations(&mut self, function: FunctionId, call: usize) -> Vec<dictionary::Location> {

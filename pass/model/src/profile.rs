@@ -12,7 +12,7 @@ use pcce_dictionary::calls::{self, Calls};
 use pcce_encoding::{EdgeId, Encoding, FunctionId};
 
 use crate::error::Error;
-use crate::program::{CallKind, Function, Program};
+use crate::program::{Function, Program, Reach};
 
 /// The counted calls of a function, as ⟨place in its calls, callee⟩: direct calls of functions that are not
 /// silent, and calls through pointers.
@@ -20,13 +20,13 @@ pub fn counted<'a>(
     functions: &'a [Function],
     function: &'a Function,
 ) -> impl Iterator<Item = (usize, Option<&'a str>)> {
-    function.calls.iter().enumerate().filter_map(|(i, call)| match call.kind {
-        CallKind::Direct(callee) => {
+    function.calls.iter().enumerate().filter_map(|(i, call)| match call.kind.reach() {
+        Reach::Function(callee) => {
             let callee = &functions[callee.index()];
             (!callee.silent).then_some((i, Some(&*callee.name)))
         }
-        CallKind::Indirect => Some((i, None)),
-        _ => None,
+        Reach::Pointer => Some((i, None)),
+        Reach::Outside | Reach::Runtime | Reach::Nothing => None,
     })
 }
 
@@ -254,7 +254,7 @@ impl Matched {
     pub fn entered_openly(&self, functions: &[Function]) -> Vec<f64> {
         let mut entered: Vec<f64> = self.functions.iter().map(|count| count.unwrap_or(0.0)).collect();
         for (&(caller, call), count) in &self.calls {
-            if let CallKind::Direct(callee) = functions[caller].calls[call].kind {
+            if let Some(callee) = functions[caller].calls[call].kind.callee() {
                 entered[callee.index()] -= count;
             }
         }

@@ -34,6 +34,21 @@ pub struct AddressPlaces {
 }
 
 /// The kind of a call.
+///
+/// A kind goes from LLVM's instruction to the line of a decoded context. These are the stations, and the places
+/// to change for a new kind; the compiler finds each match that lacks it.
+///
+/// 1. `facts/gather.rs` of the plugin finds the kind by the called operand (`facts/resolve.rs`). `llvm/instruction.rs`
+///    says which opcodes are calls.
+/// 2. [`CallKind::reach`] says what the call may reach. Silence, tail calls, the call graph and traces need only that.
+/// 3. [`crate::plan`] decides the action, the kind of the site in the dictionary, and the edge.
+/// 4. `contexts/sequences.rs` of the plugin emits what an action needs, and `tracing/gather.rs` names the event.
+/// 5. `SiteKind` in `decoder/dictionary/src/v2.rs` is the kind of the site on disk; `docs/formats.md` describes it.
+/// 6. `decode/mod.rs` and `decode/join.rs` of the decoder make pieces of a context of it (`Piece` in
+///    `context/mod.rs`), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each boundary;
+///    `show/style.rs` has its text.
+///
+/// A call that is like another one in all but how the compiler names it needs stations 1 to 3 only.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CallKind {
     /// A direct call of an instrumented function whose definition here is the one that runs.
@@ -52,7 +67,49 @@ pub enum CallKind {
     Runtime(RuntimeCall),
 }
 
+/// The code that a call may reach, and so what the analyses do with it. Several kinds of calls reach the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// This instrumented function.
+    Function(FunctionId),
+    /// Each instrumented function that a pointer may lead to. The call has an edge if the graph has an open node.
+    Pointer,
+    /// Code that is not instrumented, and may call back. The call pushes.
+    Outside,
+    /// The runtime, which takes a context, or learns the site.
+    Runtime,
+    /// Code that is not instrumented, and does not call back.
+    Nothing,
+}
+
 impl CallKind {
+    /// The code that the call may reach.
+    pub fn reach(&self) -> Reach {
+        match self {
+            Self::Direct(callee) => Reach::Function(*callee),
+            Self::Indirect => Reach::Pointer,
+            Self::External(_) | Self::Asm => Reach::Outside,
+            Self::Runtime(_) | Self::Published(_) => Reach::Runtime,
+            Self::Silent(_) => Reach::Nothing,
+        }
+    }
+
+    /// The callee, if the call is known to reach this instrumented function.
+    pub fn callee(&self) -> Option<FunctionId> {
+        match self.reach() {
+            Reach::Function(callee) => Some(callee),
+            Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => None,
+        }
+    }
+
+    /// The name of a callee that is not instrumented in this module.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::External(name) | Self::Silent(name) | Self::Published(name) => Some(name),
+            Self::Direct(_) | Self::Indirect | Self::Asm | Self::Runtime(_) => None,
+        }
+    }
+
     /// Returns whether the call runs a task of the runtime's. Such a call always pushes, in its own function.
     pub fn runs_task(&self) -> bool {
         matches!(self, Self::External(name) if name == pcce_abi::functions::TASK_RUN)

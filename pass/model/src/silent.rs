@@ -3,7 +3,7 @@
 use pcce_encoding::FunctionId;
 
 use crate::lists::Targets;
-use crate::program::{CallKind, Function, TailCallee};
+use crate::program::{CallKind, Function, Reach, TailCallee};
 
 /// Returns whether the function is never silent, whatever it calls: it reads the state, or a caller that is
 /// returned to without a return expects the state as it was.
@@ -30,10 +30,10 @@ pub fn mark_closed(functions: &mut [Function]) {
     for (i, function) in (0..).map(FunctionId::new).zip(functions.iter_mut()) {
         let mut reaches = keeps_state(function);
         for call in &function.calls {
-            match call.kind {
-                CallKind::Direct(callee) => callers[callee.index()].push(i),
-                CallKind::Silent(_) => {}
-                _ => reaches = true,
+            match call.kind.reach() {
+                Reach::Function(callee) => callers[callee.index()].push(i),
+                Reach::Nothing => {}
+                Reach::Pointer | Reach::Outside | Reach::Runtime => reaches = true,
             }
         }
         for callee in left_to(function) {
@@ -86,15 +86,12 @@ pub fn mark_untargeted(functions: &mut [Function], closed: bool, targets: &Targe
             // Linking renames local functions of equal names.
             || function.source_name.as_ref().is_some_and(|name| targets.contains(name));
         for call in &function.calls {
-            match &call.kind {
-                CallKind::Direct(callee) => callers[callee.index()].push(i),
-                CallKind::Silent(name) => reaches |= targets.contains(name),
-                CallKind::External(name) => {
-                    calls_unknown = true;
-                    reaches |= targets.contains(name);
-                }
-                CallKind::Indirect | CallKind::Asm => calls_unknown = true,
-                CallKind::Runtime(_) | CallKind::Published(_) => reaches = true,
+            reaches |= call.kind.name().is_some_and(|name| targets.contains(name));
+            match call.kind.reach() {
+                Reach::Function(callee) => callers[callee.index()].push(i),
+                Reach::Nothing => {}
+                Reach::Pointer | Reach::Outside => calls_unknown = true,
+                Reach::Runtime => reaches = true,
             }
         }
         for callee in left_to(function) {

@@ -15,9 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pcce_encoding::{CallGraph, FunctionId, edges_on_cycles};
 
-use crate::program::{
-    AddressPlaces, Call, CallKind, Function, Pointer, TailCallee, TypeId, Unannounced, ids,
-};
+use crate::program::{AddressPlaces, Call, Function, Pointer, Reach, TailCallee, TypeId, Unannounced, ids};
 
 /// The kinds of pointers that may hold the address of a function of this type in these places.
 pub fn pointers_to(ty: TypeId, places: AddressPlaces) -> impl Iterator<Item = Pointer> {
@@ -91,17 +89,17 @@ pub fn find_groups(functions: &mut [Function], open: bool) -> Vec<u32> {
     let mut found = Vec::new();
     for (i, function) in functions.iter().enumerate() {
         for (c, call) in function.calls.iter().enumerate() {
-            let group = match call.kind {
-                CallKind::Indirect if open => {
+            let group = match call.kind.reach() {
+                Reach::Pointer if open => {
                     let pointer = Pointer { ty: call.ty, is_virtual: call.is_virtual };
                     *pointers.entry(pointer).or_insert_with(|| number(ways.behind(pointer)))
                 }
-                CallKind::Direct(callee) => {
+                Reach::Function(callee) => {
                     let leaves = functions[callee.index()].leaves();
                     let unpushed = open || functions[callee.index()].silent;
                     (leaves && unpushed).then(|| number(&[callee])).flatten()
                 }
-                _ => None,
+                Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => None,
             };
             found.extend(group.map(|group| (i, c, group)));
         }
@@ -172,12 +170,10 @@ pub fn keep_in_cycles(functions: &mut [Function], open: bool) -> Vec<(FunctionId
             continue;
         }
         for (c, call) in function.calls.iter().enumerate().filter(|(_, call)| call.sibling.is_some()) {
-            let callee = match &call.kind {
-                CallKind::Direct(callee) => TailCallee::Known(*callee),
-                CallKind::Indirect => {
-                    TailCallee::Pointer(Pointer { ty: call.ty, is_virtual: call.is_virtual })
-                }
-                _ => continue,
+            let callee = match call.kind.reach() {
+                Reach::Function(callee) => TailCallee::Known(callee),
+                Reach::Pointer => TailCallee::Pointer(Pointer { ty: call.ty, is_virtual: call.is_virtual }),
+                Reach::Outside | Reach::Runtime | Reach::Nothing => continue,
             };
             calls.push(((FunctionId::new(number), c), callee));
         }
@@ -209,11 +205,11 @@ pub struct Jumps {
 impl Jumps {
     /// Adds a call, if nothing is done behind it.
     pub fn add(&mut self, call: &Call) {
-        match call.kind {
+        match call.kind.reach() {
             _ if !call.may_be_jump => {}
-            CallKind::Direct(callee) => _ = self.callees.insert(callee.index()),
-            CallKind::Indirect => _ = self.types.insert(call.ty),
-            _ => {}
+            Reach::Function(callee) => _ = self.callees.insert(callee.index()),
+            Reach::Pointer => _ = self.types.insert(call.ty),
+            Reach::Outside | Reach::Runtime | Reach::Nothing => {}
         }
     }
 

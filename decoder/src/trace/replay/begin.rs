@@ -144,7 +144,14 @@ impl Contexts {
                 // Handlers have streams of their own.
                 Piece::Signal if level > 0 => break,
                 Piece::Thread | Piece::Task => break,
-                _ => {
+                Piece::Signal
+                | Piece::Function(_)
+                | Piece::Place(..)
+                | Piece::Named(..)
+                | Piece::Unknown(_)
+                | Piece::UnknownModule(_)
+                | Piece::Truncated
+                | Piece::Damaged => {
                     outermost = UNKNOWN;
                     break;
                 }

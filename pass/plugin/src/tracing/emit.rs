@@ -9,7 +9,7 @@ use pcce_dictionary::trace::{self as tables, Kind};
 use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::thunks::PUSH_THUNK;
-use pcce_model::{CallKind, Program, TailCallee};
+use pcce_model::{Program, TailCallee};
 use pcce_tracing::{Code as Bits, Placement, mark_recursion, place};
 
 use super::APPEND;
@@ -310,7 +310,7 @@ fn entered_by_others(program: &Program, functions: &[Traced<'_>]) -> HashSet<Fun
             entered.insert(id);
         }
         for call in function.calls.iter().filter(|_| traced.skipped) {
-            if let CallKind::Direct(callee) = call.kind
+            if let Some(callee) = call.kind.callee()
                 && !functions[callee.index()].skipped
             {
                 entered.insert(callee);

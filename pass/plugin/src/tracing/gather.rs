@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pcce_dictionary::trace::Kind;
 use pcce_encoding::FunctionId;
 use pcce_model::plan::Strings;
-use pcce_model::{CallKind, Program, SourceLocation};
+use pcce_model::{CallKind, Program, Reach, SourceLocation};
 use pcce_tracing::{Block, Flow, Role};
 
 use super::Calls;
@@ -80,11 +80,10 @@ fn calls_back(program: &Program, skipped: &[bool]) -> Vec<bool> {
     loop {
         let mut changed = false;
         for (id, function) in program.iter().filter(|(id, _)| skipped[id.index()]) {
-            let calls = function.calls.iter().any(|call| match &call.kind {
-                CallKind::Direct(callee) => !skipped[callee.index()] || found[callee.index()],
-                CallKind::Silent(name) | CallKind::Published(name) => ends_or_jumps(name),
-                CallKind::Runtime(_) => false,
-                CallKind::External(_) | CallKind::Indirect | CallKind::Asm => true,
+            let calls = function.calls.iter().any(|call| match call.kind.reach() {
+                Reach::Function(callee) => !skipped[callee.index()] || found[callee.index()],
+                Reach::Runtime | Reach::Nothing => call.kind.name().is_some_and(ends_or_jumps),
+                Reach::Pointer | Reach::Outside => true,
             });
             // The callees of its tail calls are not looked at.
             let calls = calls || !function.tail_callees.is_empty() || function.jumps_about;

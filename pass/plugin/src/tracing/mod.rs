@@ -11,7 +11,7 @@ mod gather;
 
 use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
-use pcce_model::{CallKind, Patterns, Program, TailCallee};
+use pcce_model::{Patterns, Program, Reach, TailCallee};
 use pcce_options::{Granularity, PassOptions};
 
 use crate::error::Error;
@@ -52,10 +52,10 @@ pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<V
             }
             let function = &program[id];
             for call in &function.calls {
-                match call.kind {
-                    CallKind::Direct(callee) => waiting.push(callee),
-                    CallKind::Silent(_) | CallKind::Published(_) | CallKind::Runtime(_) => {}
-                    CallKind::External(_) | CallKind::Indirect | CallKind::Asm => {
+                match call.kind.reach() {
+                    Reach::Function(callee) => waiting.push(callee),
+                    Reach::Runtime | Reach::Nothing => {}
+                    Reach::Pointer | Reach::Outside => {
                         return Err(Error::UntracedCalls { function: program[first].name.clone() });
                     }
                 }
