@@ -34,8 +34,12 @@
 
 CARGO ?= cargo
 CARGO_TARGET_DIR ?= $(CURDIR)/target
-LLVM ?= 19
-ifneq ($(LLVM),19)
+# The versions of LLVM that there is a build for. All tests run with the first one, which is the default.
+LLVM_VERSIONS := $(shell cat scripts/llvm-versions)
+FIRST_LLVM := $(firstword $(LLVM_VERSIONS))
+OTHER_LLVMS := $(filter-out $(FIRST_LLVM),$(LLVM_VERSIONS))
+LLVM ?= $(FIRST_LLVM)
+ifneq ($(LLVM),$(FIRST_LLVM))
 # What does not depend on LLVM is compiled once.
 export CARGO_BUILD_BUILD_DIR := $(CARGO_TARGET_DIR)
 override CARGO_TARGET_DIR := $(CARGO_TARGET_DIR)/llvm$(LLVM)
@@ -81,24 +85,28 @@ deb-check: build
 	scripts/check-deb
 
 test: suite
-	$(MAKE) smoke LLVM=22
+	$(foreach llvm,$(OTHER_LLVMS),$(MAKE) smoke LLVM=$(llvm) &&) :
 
 test-all: export PCCE_ALL_CASES := 1
 test-all: suite
-	$(MAKE) suite LLVM=22
+	$(foreach llvm,$(OTHER_LLVMS),$(MAKE) suite LLVM=$(llvm) &&) :
 	$(MAKE) fuzz N=5000
 
-# Modules of tests that run with the other LLVM only: rustc has LLVM 22, and lldb and libomp are installed for LLVM 19.
-SKIPPED_19 := rust:: versions::
-SKIPPED_22 := guide:: sanitizers:: points::debuggers:: link::kept_links:: link::split_dwarf:: \
+# Modules of tests that run with the first LLVM or with the others only: rustc has a newer LLVM than the first one, for
+# which lldb and libomp are installed.
+ifeq ($(LLVM),$(FIRST_LLVM))
+SKIPPED := rust:: versions::
+else
+SKIPPED := guide:: sanitizers:: points::debuggers:: link::kept_links:: link::split_dwarf:: \
     link::uninstrumented_pointers:: trace::core_files:: trace::shared_libraries:: trace::slurm::
+endif
 
 # Programs that crash leave no core file where they run, unless a test asks for one.
 suite: build
 	scripts/setup test $(LLVM)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets $(FEATURES) --quiet -- -D warnings
-	ulimit -S -c 0; $(CARGO) test --workspace --tests $(FEATURES) -- $(addprefix --skip ,$(SKIPPED_$(LLVM)))
+	ulimit -S -c 0; $(CARGO) test --workspace --tests $(FEATURES) -- $(addprefix --skip ,$(SKIPPED))
 	$(CARGO) test -p pcce-encoding --doc
 
 # What differs from one LLVM to the next, in little time.
@@ -119,11 +127,11 @@ evaluate: tools
 
 heap-cost: tools
 	scripts/setup evaluate $(LLVM)
-	LLVM=$(LLVM) testsuite/profiles/measure $(PAIRS)
+	testsuite/profiles/measure $(PAIRS)
 
 numbers-cost: tools
 	scripts/setup evaluate $(LLVM)
-	LLVM=$(LLVM) testsuite/numbers/measure $(PROGRAMS)
+	testsuite/numbers/measure $(PROGRAMS)
 
 torture: tools
 	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)") \

@@ -9,6 +9,7 @@ Nothing is called in the program. The registers come from the debugger; with the
 file that is debugged, `pcce core` reads the file itself.
 """
 
+import collections
 import os
 import shutil
 import struct
@@ -16,14 +17,23 @@ import subprocess
 import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-# As in `struct user_regs_struct`.
-REGISTERS = (
-    "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs"
-).split()
-NEEDED = [name for name in REGISTERS if name[0] == "r"] + ["fs_base"]
+# registers: those of a core file's NT_PRSTATUS note, in its order, by the debuggers' names. needed: those that are asked for; the
+# others are 0. red_zone: bytes below the stack pointer that are in use. storage: where static thread-local storage lies from the
+# thread pointer on, as far as it is looked at.
+Machine = collections.namedtuple("Machine", "registers needed stack_pointer thread_pointer red_zone storage")
+
+
+def x86_64():
+    registers = (
+        "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs"
+    ).split()
+    needed = [name for name in registers if name[0] == "r"] + ["fs_base"]
+    return Machine(registers, needed, stack_pointer="rsp", thread_pointer="fs_base", red_zone=128, storage=(-1 << 16, 0))
+
+
+# By the number `e_machine` of ELF headers.
+MACHINES = {62: x86_64()}
 PAGE = 4096
-# Static thread-local storage lies below the thread pointer; no more of it is looked at.
-TLS = 1 << 16
 # Of one mapping no more is read; deep stacks are smaller.
 MOST = 256 << 20
 NT_PRSTATUS, NT_AUXV, NT_FILE = 1, 6, 0x46494C45
@@ -73,37 +83,47 @@ def note(kind, content):
     return struct.pack("<III8s", 5, len(content), kind, b"CORE") + padded
 
 
-def write_core(path, process, thread, registers, read):
-    """Writes a core file of one thread. `read(address, size)` gives the memory."""
+def machine_of(program):
+    """The number of a program's machine."""
+    with open(program, "rb") as file:
+        number = struct.unpack("<H", file.read(20)[18:])[0]
+    if number not in MACHINES:
+        raise Failure("%s is for a machine that is not known (%d)" % (program, number))
+    return number
+
+
+def write_core(path, process, thread, number, registers, read):
+    """Writes a core file of one thread. `number`: that of the machine. `read(address, size)` gives the memory."""
+    machine = MACHINES[number]
     found = mappings(process)
-    sp = registers["rsp"]
+    sp, tp = registers[machine.stack_pointer], registers[machine.thread_pointer]
     files = [m for m in found if m.name.startswith("/")]
 
     def wanted(mapping):
         if mapping.name.startswith("/"):
             return mapping.written
-        return sp in mapping or registers["fs_base"] in mapping or mapping.name in ("[stack]", "[vdso]")
+        return sp in mapping or tp in mapping or mapping.name in ("[stack]", "[vdso]")
 
     segments = []
     for mapping in found:
         if not mapping.readable or not wanted(mapping):
             continue
         # Below the red zone there is nothing.
-        start = max(mapping.start, (sp - 128) & -PAGE) if sp in mapping else mapping.start
+        start = max(mapping.start, (sp - machine.red_zone) & -PAGE) if sp in mapping else mapping.start
         segments.append((start, read(start, min(mapping.end - start, MOST))))
 
     # What the thread's block points to: the runtime keeps there how the thread was created.
-    block = next((m for m in found if registers["fs_base"] in m), None)
+    block = next((m for m in found if tp in m), None)
     if block:
-        start = max(block.start, registers["fs_base"] - TLS)
-        words = read(start, (registers["fs_base"] - start) & -8)
+        start, end = max(block.start, tp + machine.storage[0]), min(block.end, tp + machine.storage[1])
+        words = read(start, (end - start) & -8)
         for word in sorted({word & -PAGE for (word,) in struct.iter_unpack("<Q", words)}):
             target = next((m for m in found if word in m and m.readable and not m.name), None)
             held = any(at <= word < at + len(content) for at, content in segments)
             if target and not held:
                 segments.append((word, read(word, min(2 * PAGE, target.end - word))))
 
-    status = struct.pack("<32xi76x", thread) + struct.pack("<27Q", *(registers.get(r, 0) for r in REGISTERS))
+    status = struct.pack("<32xi76x", thread) + b"".join(struct.pack("<Q", registers.get(r, 0)) for r in machine.registers)
     with open("/proc/%d/auxv" % process, "rb") as auxv:
         notes = note(NT_PRSTATUS, status + b"\0" * 8) + note(NT_AUXV, auxv.read())
     table = struct.pack("<QQ", len(files), PAGE)
@@ -115,7 +135,7 @@ def write_core(path, process, thread, registers, read):
     offset = headers + len(notes)
     with open(path, "wb") as core:
         core.write(b"\x7fELF\x02\x01\x01" + b"\0" * 9)
-        core.write(struct.pack("<HHIQQQIHHHHHH", 4, 62, 1, 0, 64, 0, 0, 64, 56, 1 + len(segments), 0, 0, 0))
+        core.write(struct.pack("<HHIQQQIHHHHHH", 4, number, 1, 0, 64, 0, 0, 64, 56, 1 + len(segments), 0, 0, 0))
         core.write(struct.pack("<IIQQQQQQ", 4, 4, headers, 0, 0, len(notes), 0, 4))
         for start, content in segments:
             core.write(struct.pack("<IIQQQQQQ", 1, 6, offset, start, 0, len(content), len(content), 1))
@@ -125,12 +145,14 @@ def write_core(path, process, thread, registers, read):
             core.write(content)
 
 
-def backtrace(process, thread, registers, read):
-    """The context of a thread of a live process, as text."""
+def backtrace(process, thread, register, read):
+    """The context of a thread of a live process, as text. `register(name)` gives the value of a register."""
     program = os.path.realpath("/proc/%d/exe" % process)
+    machine = machine_of("/proc/%d/exe" % process)
+    registers = {name: register(name) for name in MACHINES[machine].needed}
     with tempfile.TemporaryDirectory(prefix="pcce-") as folder:
         core = os.path.join(folder, "core")
-        write_core(core, process, thread, registers, read)
+        write_core(core, process, thread, machine, registers, read)
         return of_core(program, core, thread)
 
 
@@ -178,14 +200,14 @@ def for_gdb(gdb):
             inferior = gdb.selected_inferior()
             number = number or process
             for line in gdb.execute("info files", to_string=True).splitlines():
-                if line.startswith("\t`") and "core file" in line or line.startswith("\t`") and "file type elf64-x86-64" in line:
+                if line.startswith("\t`") and ("core file" in line or "file type elf64-" in line):
                     core = line[2 : line.index("',")]
                     if self.is_core(core):
                         return of_core(gdb.current_progspace().filename, core, number)
             frame = gdb.newest_frame()
-            registers = {name: int(frame.read_register(name)) & (1 << 64) - 1 for name in NEEDED}
+            register = lambda name: int(frame.read_register(name)) & (1 << 64) - 1
             read = lambda address, size: bytes(inferior.read_memory(address, size))
-            return backtrace(process, number, registers, read)
+            return backtrace(process, number, register, read)
 
         @staticmethod
         def is_core(path):
@@ -213,7 +235,7 @@ def lldb_backtrace(_debugger, _command, context, result, _dictionary):
         if process.GetPluginName() == "elf-core":
             raise Failure("of a core file `pcce core PROGRAM CORE` prints the contexts of all threads")
         frame = thread.GetFrameAtIndex(0)
-        registers = {name: frame.FindRegister(name).GetValueAsUnsigned() for name in NEEDED}
+        register = lambda name: frame.FindRegister(name).GetValueAsUnsigned()
 
         def read(address, size):
             error = lldb.SBError()
@@ -222,7 +244,7 @@ def lldb_backtrace(_debugger, _command, context, result, _dictionary):
                 raise Failure("%d bytes at %#x cannot be read: %s" % (size, address, error))
             return content
 
-        result.AppendMessage(backtrace(process.GetProcessID(), thread.GetThreadID(), registers, read).rstrip("\n"))
+        result.AppendMessage(backtrace(process.GetProcessID(), thread.GetThreadID(), register, read).rstrip("\n"))
     except (Failure, OSError) as error:
         result.SetError("pcce bt: %s" % error)
 

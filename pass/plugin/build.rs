@@ -9,10 +9,23 @@ fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,lazy");
     println!("cargo::rerun-if-changed=shim");
     println!("cargo::rerun-if-env-changed=LLVM_CONFIG");
-    // lib.rs makes sure that there is exactly one.
+    let supported: Vec<&str> = include_str!("../../scripts/llvm-versions").split_whitespace().collect();
+    println!("cargo::rustc-env=PCCE_LLVM_VERSIONS={}", supported.join(" and "));
     let features =
         std::env::vars().filter_map(|(name, _)| Some(name.strip_prefix("CARGO_FEATURE_LLVM")?.to_owned()));
-    let llvm = features.max().unwrap_or_default();
+    let features: Vec<String> = features.collect();
+    let [llvm] = &features[..] else {
+        panic!(
+            "choose the LLVM that will load the plugin by one feature, as --no-default-features --features llvm{}",
+            supported.join(" or llvm")
+        );
+    };
+    // The layout of what the plugin returns to LLVM; the shim compares it with LLVM's headers.
+    let plugin_api = if llvm.parse::<u32>().is_ok_and(|llvm| llvm >= 22) { "2" } else { "1" };
+    println!("cargo::rustc-check-cfg=cfg(plugin_api_2)");
+    if plugin_api == "2" {
+        println!("cargo::rustc-cfg=plugin_api_2");
+    }
     let config = std::env::var("LLVM_CONFIG").unwrap_or_else(|_| format!("llvm-config-{llvm}"));
     let ask = |what: &str| {
         let output = Command::new(&config).arg(what).output().unwrap_or_else(|e| {
@@ -25,7 +38,7 @@ fn main() {
     };
     let version = ask("--version");
     let major = version.split('.').next();
-    assert!(major == Some(&*llvm), "{config} is of LLVM {version}; this plugin is for LLVM {llvm}");
+    assert!(major == Some(llvm), "{config} is of LLVM {version}; this plugin is for LLVM {llvm}");
     let mut sources: Vec<PathBuf> = ["shim", "shim/machine"]
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).expect("the folder is there"))
@@ -39,6 +52,7 @@ fn main() {
         .files(sources)
         .flag("-isystem")
         .flag(ask("--includedir"))
+        .define("PCCE_PLUGIN_API", plugin_api)
         .flag("-fno-exceptions")
         .flag("-fno-rtti")
         .flag("-fvisibility=hidden")

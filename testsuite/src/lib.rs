@@ -15,7 +15,7 @@
 //! | `generated.rs`, `bin/soak.rs` | random programs, by csmith and by generators of this project ([`generated`]) |
 //! | `profiles.rs`, `call_profiles.rs` | heap profiles next to valgrind, CPU profiles, counts of calls |
 //! | `verify_mode.rs` | verify mode finds mismatches |
-//! | `versions.rs`, `rust.rs` | the build for LLVM 22 beside that for 19, and Rust programs, which need it |
+//! | `versions.rs`, `rust.rs` | the build for another LLVM beside that for the first, and Rust programs, which need it |
 //! | `real_programs.rs`, `cmake.rs`, `bin/evaluate.rs`, `bin/packages.rs` | programs and builds of other projects ([`evaluation`], [`packages`]) |
 //! | `install.rs`, `guide.rs`, `documents.rs` | what is installed, and what the documents say |
 
@@ -82,11 +82,7 @@ pub fn target() -> PathBuf {
 /// Installs what `make build` made.
 pub fn install(prefix: &Path) {
     let mut install = Command::new(repository().join("scripts/install"));
-    install
-        .env("PREFIX", prefix)
-        .env("CARGO_TARGET_DIR", target())
-        .env("LLVM", llvm_version())
-        .env_remove("DESTDIR");
+    install.env("PREFIX", prefix).env("CARGO_TARGET_DIR", target()).env_remove("DESTDIR");
     run(&mut install).expect_success();
 }
 
@@ -105,9 +101,10 @@ pub fn own_program(name: &str) -> PathBuf {
     target().join(if cfg!(debug_assertions) { "debug" } else { "release" }).join(name)
 }
 
-/// The major version of the LLVM whose build is tested: the variable `LLVM`, as for make, or 19.
+/// The major version of the LLVM that `make build` has made the plugin for.
 pub fn llvm_version() -> String {
-    env::var("LLVM").unwrap_or_else(|_| "19".to_owned())
+    let version = fs::read_to_string(artifact("llvm-version")).expect("can be read");
+    version.trim().to_owned()
 }
 
 /// The major version of rustc's own LLVM.

@@ -22,8 +22,8 @@ mod unpack;
 pub mod v2;
 
 pub use v2::{
-    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Fragment, Function, Hybrid, Linked, Location,
-    Module, STATIC, Site, SiteKind, SkipReason, Skipped, Unlinked,
+    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Epoch, Fragment, Function, Hybrid, Linked,
+    Location, Module, Site, SiteKind, SkipReason, Skipped, Unlinked,
 };
 
 pub use section::{fragment, linked, unlinked};

@@ -1,8 +1,7 @@
 //! Schema version 2: what exists in an image, and apart from it how that is encoded.
 //!
 //! The *symbols* of an image are what exists in it: its modules, with their functions and sites, and its
-//! machine code. An [`Encoding`] is what the numbers mean that the program keeps. An image may have several,
-//! told apart by their *epoch*.
+//! machine code. An [`Encoding`] is what the numbers mean that the program keeps, in some of the modules.
 //!
 //! Every member is there, and there are no others: a reader that does not know one refuses the document,
 //! since without it others may mean something else. What is not known, or is not there, is `null` or an empty
@@ -11,9 +10,6 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub const VERSION: u32 = 2;
-
-/// The epoch of encodings that were made before the program started.
-pub const STATIC: u32 = 0;
 
 /// The dictionary of one linked program or shared library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +23,7 @@ pub struct Dictionary {
     pub program: String,
     /// One entry for each instrumented module that was linked.
     pub modules: Vec<Module>,
-    /// The encodings of the modules. In each epoch a module is in one encoding at most.
+    /// The encodings of the modules. Each module is in one.
     pub encodings: Vec<Encoding>,
     /// The program's machine code, compressed ([`code::to_text`](crate::code::to_text)); none where it was
     /// not at hand.
@@ -238,14 +234,32 @@ impl SkipReason {
     }
 }
 
+/// Always 0 in a document: every encoding was made before the program started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Epoch;
+
+impl From<Epoch> for u32 {
+    fn from(Epoch: Epoch) -> Self {
+        0
+    }
+}
+
+impl TryFrom<u32> for Epoch {
+    type Error = String;
+
+    fn try_from(number: u32) -> Result<Self, String> {
+        if number == 0 { Ok(Self) } else { Err(format!("epoch {number} is not known")) }
+    }
+}
+
 /// An encoding of modules of an image: no sub-path leads from one encoding into another.
 ///
 /// Functions and sites are numbered over all modules of the encoding, in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Encoding {
-    /// The epoch: [`STATIC`], or a later one of encodings that were made while the program ran.
-    pub epoch: u32,
+    pub epoch: Epoch,
     /// The first of its modules: index into [`Dictionary::modules`].
     pub first_module: u32,
     /// The number of its modules.

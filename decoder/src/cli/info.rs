@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pcce_dictionary::{Dictionary, EdgeCode, Encoding, STATIC, SiteKind, SkipReason};
+use pcce_dictionary::{Dictionary, EdgeCode, Encoding, SiteKind, SkipReason};
 use serde::Serialize;
 
 use super::{InfoArgs, InfoFormat, Status};
@@ -150,7 +150,7 @@ fn summarise(dictionary: &Dictionary) -> Summary {
             edges: 0,
         });
     }
-    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+    for encoding in &dictionary.encodings {
         add_encoding(&mut summary, dictionary, encoding);
     }
     summary

@@ -17,13 +17,17 @@ pub enum CoreError {
     #[error("{}: {cause}; copy it again", .path.display())]
     Elf { path: PathBuf, cause: object::Error },
     /// It is another kind of file.
-    #[error("{}: not a core file of an x86-64 Linux program; the program comes first: pcce core PROGRAM CORE", .0.display())]
+    #[error(
+        "{}: not a core file of an {} Linux program; the program comes first: pcce core PROGRAM CORE",
+        .0.display(),
+        abi::machine::NAMES
+    )]
     NotACore(PathBuf),
     #[error("{}: it holds no thread's registers; it was cut, or is no process's core file", .0.display())]
     NoThread(PathBuf),
     /// The core is another program's.
     #[error("{}: the core file is of another build than {}: {what}; give the program that crashed", .core.display(), .program.display())]
-    OtherProgram { core: PathBuf, program: PathBuf, what: &'static str },
+    OtherProgram { core: PathBuf, program: PathBuf, what: String },
     /// Nothing says where the threads' state is.
     #[error(
         "{}: nothing tells where its threads keep their contexts ({}): it was not built with the pass, or everything was stripped from it; give its debug file with --debug-file",

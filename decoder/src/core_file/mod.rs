@@ -166,14 +166,15 @@ impl Core {
         const AT_SYSINFO_EHDR: u64 = 33;
         let other =
             |what| CoreError::OtherProgram { core: self.path.clone(), program: program.to_owned(), what };
+        let no_program = || format!("that file is no {} program", abi::machine::NAMES);
         let headers = auxiliary.get(&AT_PHDR).copied().unwrap_or(0);
         let own = files.iter().find(|m| (m.start..m.end).contains(&headers));
         // The program headers follow the ELF header.
         let start = own.map_or(headers & !0xfff, |m| m.start.wrapping_sub(m.offset));
         let main = Image::new(Some(program.to_owned()), bytes, start);
-        let main = main.ok_or_else(|| other("that file is no x86-64 program"))?;
+        let main = main.ok_or_else(|| other(no_program()))?;
         if !self.fits(&main) {
-            return Err(other("the program in memory has another build id"));
+            return Err(other("the program in memory has another build id".to_owned()));
         }
         let mut images = vec![main];
         let mut left = MOST_LIBRARIES;

@@ -8,7 +8,7 @@ use pcce_abi::unwind::{End, Interruption, MAX_ACTIVATIONS, Process, Registers, T
 use super::image::Image;
 use super::notes::State;
 use super::{Core, Places, take};
-use crate::code::machine::Unwinding;
+use crate::code::machine::Start;
 use crate::token::{BuildId, CodeAddress, MAX_FRAMES, Point, PointEnd, PushedFrame, Token};
 
 struct Snapshot<'c> {
@@ -44,9 +44,7 @@ impl Core {
         walk.token.with_offsets = places.hybrid;
         walk.token.left = field(layout::TLS_LEFT & !7)?.to_le_bytes()[(layout::TLS_LEFT & 7) as usize] != 0;
         let is_astray = !self.executable.iter().any(|memory| memory.contains(&thread.registers.pc));
-        match thread.registers.unwinding {
-            Unwinding::X86_64(registers) => walk.thread(registers, is_astray, id, top),
-        }
+        thread.registers.unwinding.start(FromThread { walk: &mut walk, is_astray, id, top });
         let mut word = walk.token.encode();
         let origin = match walk.task {
             Some(task) => self.text(task, layout::TASK_LEN, layout::TASK_TEXT, layout::TASK_SIZE),
@@ -93,6 +91,20 @@ struct Walk<'c> {
     stack: Option<(u64, u64)>,
     /// The address of the innermost task that the thread runs.
     task: Option<u64>,
+}
+
+/// The start of a walk at a thread's registers.
+struct FromThread<'w, 'c> {
+    walk: &'w mut Walk<'c>,
+    is_astray: bool,
+    id: u64,
+    top: u64,
+}
+
+impl Start for FromThread<'_, '_> {
+    fn start<M: Unwind>(self, registers: Registers<M>) {
+        self.walk.thread(registers, self.is_astray, self.id, self.top);
+    }
 }
 
 /// The frame to which a link leads ([`abi::Link`]).

@@ -1,5 +1,5 @@
-//! The encodings of the images, which give the ids of programs their meaning. Each encoding is of one epoch
-//! and of some modules of one image, and has one table of paths.
+//! The encodings of the images, which give the ids of programs their meaning. Each encoding is of
+//! some modules of one image, and has one table of paths.
 //!
 //! The rows are checked here once, as those of [`symbols`](crate::images::symbols), whose numbers are used.
 
@@ -11,9 +11,6 @@ use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder, StackEdge, StackP
 
 use crate::images::invalid::{Cause, check, index};
 use crate::images::symbols::Symbols;
-
-/// When an encoding was made, in its image.
-pub(crate) type Epoch = u32;
 
 /// The encoding of some modules of an image.
 #[derive(Debug)]
@@ -143,25 +140,25 @@ struct Range {
 #[derive(Debug, Default)]
 pub(crate) struct Encodings {
     all: Vec<Encoding>,
-    /// The encodings of each module, by epoch.
-    of_module: Vec<Vec<(Epoch, u32)>>,
-    /// The encodings with an open node, by image and epoch.
-    open: HashMap<(u32, Epoch), u32>,
+    /// The encoding of each module. Modules without one are refused.
+    of_module: Vec<Option<u32>>,
+    /// The encodings with an open node, by image.
+    open: HashMap<u32, u32>,
     ranges: Vec<Range>,
 }
 
 impl Encodings {
-    /// The encoding of a function. Each has one of the epoch [`files::STATIC`].
+    /// The encoding of a function.
     #[inline]
-    pub(crate) fn of(&self, symbols: &Symbols, function: u32, epoch: Epoch) -> Option<&Encoding> {
+    pub(crate) fn of(&self, symbols: &Symbols, function: u32) -> &Encoding {
         let module = symbols.functions[function as usize].module;
-        let (_, number) = self.of_module[module as usize].iter().find(|(other, _)| *other == epoch)?;
-        Some(&self.all[*number as usize])
+        let number = self.of_module[module as usize].expect("modules without one were refused");
+        &self.all[number as usize]
     }
 
     /// The encoding of an image that has the open node.
-    pub(crate) fn open_of(&self, image: u32, epoch: Epoch) -> Option<&Encoding> {
-        self.open.get(&(image, epoch)).map(|&number| &self.all[number as usize])
+    pub(crate) fn open_of(&self, image: u32) -> Option<&Encoding> {
+        self.open.get(&image).map(|&number| &self.all[number as usize])
     }
 
     pub(crate) fn of_image(&self, image: u32) -> impl Iterator<Item = &Encoding> {
@@ -186,7 +183,7 @@ impl Encodings {
         dictionary: &files::Dictionary,
         symbols: &Symbols,
     ) -> Result<(), (Option<usize>, Cause)> {
-        self.of_module.resize_with(symbols.modules.len(), Vec::new);
+        self.of_module.resize(symbols.modules.len(), None);
         for (at, encoding) in dictionary.encodings.iter().enumerate() {
             let (first, count) = (encoding.first_module as usize, encoding.module_count as usize);
             let modules = dictionary.modules.len();
@@ -199,9 +196,7 @@ impl Encodings {
                 .map_err(|cause| (Some(first).filter(|_| count == 1), cause))?;
         }
         let first = symbols.images.last().map_or(0, |image| image.first_module) as usize;
-        let not_encoded =
-            |encodings: &Vec<(Epoch, u32)>| encodings.iter().all(|(epoch, _)| *epoch != files::STATIC);
-        match self.of_module[first..].iter().position(not_encoded) {
+        match self.of_module[first..].iter().position(Option::is_none) {
             Some(module) => Err((Some(module), Cause::NotEncoded)),
             None => Ok(()),
         }
@@ -229,22 +224,18 @@ impl Encodings {
         let first = symbols.images[image].first_module + encoding.first_module;
         let end = first + encoding.module_count;
         for module in first..end {
-            let encodings = &mut self.of_module[module as usize];
-            if encodings.iter().any(|(epoch, _)| *epoch == encoding.epoch) {
-                return Err(Cause::DuplicateEncoding(encoding.epoch));
+            if self.of_module[module as usize].replace(number).is_some() {
+                return Err(Cause::DuplicateEncoding);
             }
-            encodings.push((encoding.epoch, number));
         }
         let rows = Rows::new(encoding, symbols, first, end)?;
         let Calls { effects, callees, adds } = rows.calls()?;
         let open_node = encoding.open_num_cc.map(|_| FunctionId::new(encoding.functions.len() as u32));
         let (stack, paths) = rows.paths(adds, open_node)?;
-        if open_node.is_some() && self.open.insert((image as u32, encoding.epoch), number).is_some() {
+        if open_node.is_some() && self.open.insert(image as u32, number).is_some() {
             return Err(Cause::SecondOpenNode);
         }
-        if encoding.epoch == files::STATIC {
-            rows.ranges(&mut self.ranges)?;
-        }
+        rows.ranges(&mut self.ranges)?;
         let row = |f: &files::EncodedFunction| Row { num_cc: f.num_cc, id_offset: f.id_offset as u64 };
         self.all.push(Encoding {
             image: image as u32,

@@ -53,12 +53,12 @@ pub enum Cause {
         "its site array at {address:#x} with {sites} sites overlaps another one, or the end of the address space"
     )]
     SiteArray { address: u64, sites: usize },
-    /// A module has no encoding of epoch 0, in which tokens are.
+    /// A module has no encoding.
     #[error("it has no encoding")]
     NotEncoded,
-    /// A module with two encodings of one epoch.
-    #[error("it has two encodings of epoch {0}")]
-    DuplicateEncoding(u32),
+    /// A module with two encodings.
+    #[error("it has two encodings")]
+    DuplicateEncoding,
     /// An encoding of other modules than there are, or of none.
     #[error("encoding {encoding} is of {count} modules from number {first} on, and there are {modules}")]
     Modules {
@@ -82,7 +82,7 @@ pub enum Cause {
     /// Two edges at one site.
     #[error("edge {edge} is at site {site}, which has another edge already")]
     SecondEdge { edge: usize, site: u32 },
-    /// Two encodings of an epoch have an open node.
+    /// Two encodings of an image have an open node.
     #[error("another module has an open node, too")]
     SecondOpenNode,
     /// Two numbers of bytes for one function or edge.

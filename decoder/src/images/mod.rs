@@ -111,16 +111,15 @@ impl Images {
         }
     }
 
-    /// The encoding of a function that tokens use.
+    /// The encoding of a function.
     #[inline]
     pub(crate) fn encoding_of(&self, function: u32) -> &Encoding {
-        let encoding = self.encodings.of(&self.symbols, function, files::STATIC);
-        encoding.expect("modules without one were refused")
+        self.encodings.of(&self.symbols, function)
     }
 
     /// The encoding of an image that has an open node.
     pub(crate) fn open_encoding_of(&self, image: u32) -> Option<&Encoding> {
-        self.encodings.open_of(image, files::STATIC)
+        self.encodings.open_of(image)
     }
 
     /// Returns whether the function that a call reached without a push may have left its activation to this

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 
-use pcce_dictionary::{Dictionary, EdgeCode, EncodedFunction, Function, STATIC, SiteKind};
+use pcce_dictionary::{Dictionary, EdgeCode, EncodedFunction, Function, SiteKind};
 use thiserror::Error;
 
 use crate::names::demangle;
@@ -247,7 +247,7 @@ impl<'d> Graph<'d> {
 /// The encoded functions of each module.
 fn encoded(dictionary: &Dictionary) -> Vec<&[EncodedFunction]> {
     let mut rows: Vec<&[EncodedFunction]> = vec![&[]; dictionary.modules.len()];
-    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+    for encoding in &dictionary.encodings {
         let mut rest = &encoding.functions[..];
         for module in (encoding.first_module as usize..).take(encoding.module_count as usize) {
             (rows[module], rest) = rest.split_at(dictionary.modules[module].functions.len());
@@ -260,7 +260,7 @@ fn encoded(dictionary: &Dictionary) -> Vec<&[EncodedFunction]> {
 fn edges(dictionary: &Dictionary) -> Vec<Vec<Option<SiteEdge>>> {
     let mut edges: Vec<Vec<_>> =
         dictionary.modules.iter().map(|module| vec![None; module.sites.len()]).collect();
-    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+    for encoding in &dictionary.encodings {
         let first = encoding.first_module as usize;
         let count = encoding.module_count as usize;
         let functions: Vec<Node> = (first..)
@@ -279,7 +279,7 @@ fn edges(dictionary: &Dictionary) -> Vec<Vec<Option<SiteEdge>>> {
 /// For each module that is encoded together with others, the first one of these.
 fn linked(dictionary: &Dictionary) -> Vec<Option<u32>> {
     let mut linked = vec![None; dictionary.modules.len()];
-    for encoding in dictionary.encodings.iter().filter(|e| e.epoch == STATIC && e.module_count > 1) {
+    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.module_count > 1) {
         let first = encoding.first_module;
         linked[first as usize..][..encoding.module_count as usize].fill(Some(first));
     }

@@ -54,7 +54,7 @@ impl Token {
     }
 
     fn read(&mut self, reader: &mut Reader<'_>, version: u32) -> Result<(), TokenError> {
-        self.with_offsets = version == WITH_OFFSETS;
+        self.with_offsets = version >= WITH_OFFSETS;
         self.images.clear();
         self.frames.clear();
         self.signals.clear();

@@ -6,8 +6,8 @@ use pcce_dictionary::DictionaryError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is no ELF file for x86-64, or a damaged one.
-    #[error("no linked program for x86-64 (ELF): {0}")]
+    /// It is no ELF file for a known machine, or a damaged one.
+    #[error("no linked program for {machines} (ELF): {0}", machines = pcce_abi::machine::NAMES)]
     NotElf(String),
     /// It is an object file, or a core.
     #[error("no executable or shared library; link mode encodes what a linker has made")]

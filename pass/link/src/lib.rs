@@ -415,7 +415,7 @@ impl Whole<'_> {
         });
         let edges = edges.collect();
         dictionary::Encoding {
-            epoch: dictionary::STATIC,
+            epoch: dictionary::Epoch,
             first_module: 0,
             module_count: self.modules.len() as u32,
             open_num_cc: open_node.map(|node| encoding.num_cc(node)),

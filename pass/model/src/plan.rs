@@ -207,7 +207,7 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
             skipped: Vec::new(),
         },
         encoding: dictionary::Encoding {
-            epoch: dictionary::STATIC,
+            epoch: dictionary::Epoch,
             first_module: 0,
             module_count: 1,
             open_num_cc: open_node.map(|node| encoding.num_cc(node)),

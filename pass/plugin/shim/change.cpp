@@ -1,6 +1,7 @@
 //===- change.cpp - changes behind the analysis -------------------------------===//
 
 #include "shim.h"
+#include "versions.h"
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
@@ -46,11 +47,7 @@ LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef V) {
   Call->insertBefore(Invoke->getIterator());
   Invoke->replaceAllUsesWith(Call);
   BranchInst *Branch = BranchInst::Create(Invoke->getNormalDest(), Invoke->getIterator());
-#if LLVM_VERSION_MAJOR >= 21
-  Branch->setDebugLoc(Invoke->getDebugLoc());
-#else
-  (void)Branch;
-#endif
+  pcce::setBranchLocation(Branch, Invoke->getDebugLoc());
   Invoke->getUnwindDest()->removePredecessor(Invoke->getParent(), /*KeepOneInputPHIs=*/true);
   return wrap(Call);
 }
@@ -178,11 +175,7 @@ LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
   CallInst *Address = B.CreateCall(T, InlineAsm::get(T, "", "=r,0", /*hasSideEffects=*/false), {A});
   Address->setDoesNotAccessMemory();
   Address->setDoesNotThrow();
-#if LLVM_VERSION_MAJOR >= 21
-  Address->addParamAttr(0, Attribute::getWithCaptureInfo(A->getContext(), CaptureInfo::none()));
-#else
-  Address->addParamAttr(0, Attribute::NoCapture);
-#endif
+  pcce::addNoCapture(Address, 0);
   return wrap(Address);
 }
 

@@ -2,6 +2,7 @@
 
 #include "machine.h"
 #include "shim.h"
+#include "versions.h"
 
 #include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Bitcode/BitcodeReader.h"
@@ -140,24 +141,18 @@ bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef MR, uint32_t Level, b
     OnError(Context, Message.data(), Message.size());
     return false;
   };
-#if LLVM_VERSION_MAJOR >= 21
-  const Triple &Name = M.getTargetTriple();
-  const Triple &T = Name;
-#else
-  const std::string &Name = M.getTargetTriple();
+  const pcce::TripleName &Name = M.getTargetTriple();
   const Triple T(Name);
-  using TargetMachine = LLVMTargetMachine;
-#endif
   const Machine *Known = machineOf(T);
   if (!Known)
-    return Fail("the module is not for x86-64");
+    return Fail(std::string("the module is not for ") + MachineNames);
   std::string Error;
   const Target *Found = TargetRegistry::lookupTarget(Name, Error);
   if (!Found)
     return Fail(Error);
   const Reloc::Model Relocation =
       NoPIE || M.getPICLevel() == PICLevel::NotPIC ? Reloc::Static : Reloc::PIC_;
-  std::unique_ptr<TargetMachine> TM(static_cast<TargetMachine *>(
+  std::unique_ptr<pcce::CodeGenMachine> TM(static_cast<pcce::CodeGenMachine *>(
       Found->createTargetMachine(Name, "", "", TargetOptions(), Relocation, M.getCodeModel(),
                                  static_cast<CodeGenOptLevel>(Level))));
   if (!TM)

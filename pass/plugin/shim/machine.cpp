@@ -6,6 +6,7 @@
 
 using namespace llvm;
 
+const char *const MachineNames = "x86-64";
 static const Machine &(*const Machines[])() = {x86_64};
 
 const Machine *machineOf(const Triple &T) {

@@ -47,6 +47,9 @@ public:
   virtual llvm::Constant *callAtEntry(llvm::Function &F, llvm::Function &Callee) const = 0;
 };
 
+// The names of all machines, for messages.
+extern const char *const MachineNames;
+
 // The machines.
 const Machine &x86_64();
 

@@ -89,10 +89,9 @@ std::vector<std::string> thinLTOAtO0(const ModuleSummaryIndex *Summary) {
   return Names;
 }
 
-// Returns whether these passes end as ThinLTO's pipeline of -O0 does. That pipeline alone calls no plugin
-// (LLVM has an extension point there in versions after 22), and leaves no mark in the module, but it is known
-// which passes have run. So the pass comes behind the whole of this pipeline. It also comes behind a pipeline
-// that lists these passes one by one, which is the same.
+// Returns whether these passes end as ThinLTO's pipeline of -O0 does. That pipeline alone calls no plugin, and
+// leaves no mark in the module, but it is known which passes have run. So the pass comes behind the whole of
+// this pipeline. It also comes behind a pipeline that lists these passes one by one, which is the same.
 bool endInThinLTOAtO0(const std::vector<std::string> &Ran) {
   static const ModuleSummaryIndex NoSymbols(/*HaveGVs=*/false);
   static const std::vector<std::string> InOpt = thinLTOAtO0(nullptr), InLink = thinLTOAtO0(&NoSymbols);

@@ -4,7 +4,8 @@
 // IR (facts.cpp), and makes changes in front of the analysis (prepare.cpp) and behind it (change.cpp,
 // trace.cpp), as far as the C API lacks functions for them. It also makes objects without code
 // (skeleton.cpp), and generates code to be measured (code.cpp). It makes no decisions: these are in Rust
-// (src/), which declares these functions in src/llvm/shim.rs. What depends on the machine is in machine.h.
+// (src/), which declares these functions in src/llvm/shim.rs. What depends on the machine is in machine.h,
+// and what depends on the version of LLVM in versions.h.
 //
 //===----------------------------------------------------------------------===//
 

@@ -9,16 +9,6 @@
 //!
 //! Panics do not cross the boundary to LLVM: they become errors of the compiler.
 
-#[cfg(not(any(feature = "llvm19", feature = "llvm22")))]
-compile_error!("choose the LLVM that will load the plugin by a feature: llvm19 or llvm22");
-#[cfg(all(feature = "llvm19", feature = "llvm22"))]
-compile_error!("the plugin is for one LLVM: add --no-default-features to --features llvm22");
-
-#[cfg(feature = "llvm19")]
-extern crate llvm_sys_19 as llvm_sys;
-#[cfg(feature = "llvm22")]
-extern crate llvm_sys_22 as llvm_sys;
-
 mod capture;
 mod contexts;
 mod error;
@@ -38,8 +28,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::llvm::{LLVMModule, Run};
 use crate::pass::Phase;
 
-/// The version of [`PassPluginLibraryInfo`].
-const API_VERSION: u32 = if cfg!(feature = "llvm22") { 2 } else { 1 };
+/// The version of [`PassPluginLibraryInfo`]. The headers that the shim is compiled against have the same.
+const API_VERSION: u32 = if cfg!(plugin_api_2) { 2 } else { 1 };
 
 /// The result of `llvmGetPassPluginInfo`: LLVM's structure of the same name.
 #[repr(C)]
@@ -49,7 +39,7 @@ pub struct PassPluginLibraryInfo {
     plugin_version: *const c_char,
     register: extern "C" fn(*mut c_void),
     /// Called in front of code generation, if there is such a function.
-    #[cfg(feature = "llvm22")]
+    #[cfg(plugin_api_2)]
     pre_code_gen: Option<extern "C" fn()>,
 }
 
@@ -68,9 +58,10 @@ pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     if major(own) != major(&host) {
         eprintln!(
             "error: pcce: this plugin is for LLVM {}, and LLVM {host} has loaded it; use the plugin for the compiler's \
-             or linker's own version (`make build LLVM={}`; supported are 19 and 22)",
+             or linker's own version (`make build LLVM={}`; supported are {})",
             major(own),
             major(&host),
+            env!("PCCE_LLVM_VERSIONS"),
         );
         std::process::exit(1);
     }
@@ -79,7 +70,7 @@ pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
         plugin_name: c"pcce".as_ptr(),
         plugin_version: VERSION.as_ptr().cast(),
         register,
-        #[cfg(feature = "llvm22")]
+        #[cfg(plugin_api_2)]
         pre_code_gen: None,
     }
 }

@@ -6,7 +6,7 @@ pub const PREFIX: &str = "pcce";
 /// First characters of the tokens of each version: 1 without interrupted points, 2 with, 3 with stack offsets.
 pub const PREFIXES: [&str; 3] = ["pcce1.", "pcce2.", "pcce3."];
 
-/// The version with stack offsets.
+/// The version from which on tokens have stack offsets.
 pub const WITH_OFFSETS: u32 = 3;
 
 /// The characters of the text behind the prefix: base64 for URLs and file names (RFC 4648 §5), without padding.

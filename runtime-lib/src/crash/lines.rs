@@ -49,9 +49,7 @@ impl Out {
     /// The target of a symbolic link.
     pub(super) fn link(&mut self, link: &CStr) {
         let mut path = [0_u8; 1024];
-        let arguments = [link.as_ptr() as usize, path.as_mut_ptr() as usize, path.len(), 0, 0, 0];
-        // SAFETY: writes at most that many bytes.
-        let len = unsafe { sys::call(libc::SYS_readlink, arguments) };
+        let len = sys::read_link(link, &mut path);
         self.name(if len > 0 { &path[..len as usize] } else { b"unknown" });
     }
 

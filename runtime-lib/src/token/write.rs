@@ -128,7 +128,7 @@ unsafe fn write(
         start_missing_if_cut: context.relative,
     };
     out.byte(flags);
-    let with_offsets = version == WITH_OFFSETS as usize;
+    let with_offsets = version >= WITH_OFFSETS as usize;
     let detached = matches!(context.capture, Capture::Point(point) if point.detached);
     let top = if detached { Link::NULL } else { context.top };
     let mut elements = Elements::new(Frames::new(context.suspect), top);

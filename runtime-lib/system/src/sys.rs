@@ -1,5 +1,6 @@
 //! System calls by themselves. libc's functions would change `errno`, may be cancellation points, or the program's own;
-//! and each would be a symbol that the loader looks up.
+//! and each would be a symbol that the loader looks up. All of them are calls that each machine has; calls such as
+//! `unlink` or `readlink` exist on x86-64 only.
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
@@ -59,9 +60,7 @@ fn number_of(asked: libc::c_long, link: &CStr) -> c_int {
         return number;
     }
     let mut text = [0_u8; 64];
-    // SAFETY: writes at most so many bytes.
-    let len =
-        unsafe { call3(libc::SYS_readlink, link.as_ptr() as usize, text.as_mut_ptr() as usize, text.len()) };
+    let len = read_link(link, &mut text);
     let text = usize::try_from(len).ok().and_then(|len| text.get(..len)).unwrap_or_default();
     let digits = text.rsplit(|&c| c == b'/').next().unwrap_or_default();
     match digits.iter().try_fold(0_i32, |n, c| c.is_ascii_digit().then(|| n * 10 + i32::from(c - b'0'))) {
@@ -94,7 +93,15 @@ pub unsafe fn open(path: *const c_char, flags: c_int, mode: usize) -> isize {
 /// The path ends with a zero.
 pub unsafe fn unlink(path: *const c_char) -> isize {
     // SAFETY: by the contract.
-    unsafe { call3(libc::SYS_unlink, path as usize, 0, 0) }
+    unsafe { call3(libc::SYS_unlinkat, libc::AT_FDCWD as usize, path as usize, 0) }
+}
+
+/// Reads the target of a symbolic link. Returns its length, or a negative error number.
+pub fn read_link(link: &CStr, to: &mut [u8]) -> isize {
+    let folder = libc::AT_FDCWD as usize;
+    let arguments = [folder, link.as_ptr() as usize, to.as_mut_ptr() as usize, to.len(), 0, 0];
+    // SAFETY: writes at most so many bytes.
+    unsafe { call(libc::SYS_readlinkat, arguments) }
 }
 
 /// Reads from a file. Returns how much, or a negative error number.

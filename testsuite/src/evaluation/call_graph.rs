@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use pcce_dictionary::{Edge, EdgeCode, Encoding, Function, Module, STATIC, SiteKind};
+use pcce_dictionary::{Edge, EdgeCode, Encoding, Function, Module, SiteKind};
 use serde::{Deserialize, Serialize};
 
 use super::declarations::Variant;
@@ -67,7 +67,7 @@ fn read_image(variant: &Variant, executable: &Path, graph: &mut Graph) -> Result
     let _ = std::fs::remove_file(&json);
     let dictionary = pcce_dictionary::from_json(&text?)?;
     ensure!(!dictionary.modules.is_empty(), "the dictionary of {} has no modules", executable.display());
-    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == STATIC) {
+    for encoding in &dictionary.encodings {
         let modules = dictionary.modules.get(encoding.first_module as usize..);
         let modules = modules.and_then(|modules| modules.get(..encoding.module_count as usize));
         let modules = modules.context("an encoding's modules")?;

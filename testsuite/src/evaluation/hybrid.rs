@@ -201,7 +201,7 @@ fn read(variant: &Variant, executable: &Path, profile: &Profile) -> Result<(Vec<
     let dictionary = pcce_dictionary::from_json(&text?)?;
     // Each module's encoding, with the index of the module's first function in it.
     let mut encoded = HashMap::new();
-    for encoding in dictionary.encodings.iter().filter(|encoding| encoding.epoch == pcce_dictionary::STATIC) {
+    for encoding in &dictionary.encodings {
         let mut first = 0;
         for number in (encoding.first_module..).take(encoding.module_count as usize) {
             encoded.insert(number, (first, encoding));

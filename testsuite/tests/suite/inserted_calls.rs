@@ -120,11 +120,11 @@ fn every_name_that_llvm_calls_is_known() {
     let missed: Vec<&String> = operations.difference(&known).collect();
     assert!(
         missed.is_empty(),
-        "code generation calls them, pass/plugin/data/inserted.txt lacks them: {missed:?}"
+        "code generation calls them, pass/plugin/data/inserted*.txt lack them: {missed:?}"
     );
     let unknown: Vec<&String> = libraries.difference(&known).filter(|name| !is_other(name)).collect();
     assert!(
         unknown.is_empty(),
-        "add them to pass/plugin/data/inserted.txt, or to the others here: {unknown:?}"
+        "add them to pass/plugin/data/inserted*.txt, or to the others here: {unknown:?}"
     );
 }

@@ -11,11 +11,7 @@ const FILTERED: &str = "1 main;work\n";
 
 fn script(name: &str) -> Command {
     let mut script = Command::new(repository().join("scripts").join(name));
-    script
-        .env("CARGO_TARGET_DIR", target())
-        .env("LLVM", llvm_version())
-        .env_remove("DESTDIR")
-        .env_remove("PREFIX");
+    script.env("CARGO_TARGET_DIR", target()).env_remove("DESTDIR").env_remove("PREFIX");
     script
 }
 

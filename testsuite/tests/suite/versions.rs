@@ -1,4 +1,4 @@
-//! The build for the second version of LLVM identifies itself, and neither build's plugin runs in the other LLVM: the
+//! The build for another LLVM than the first identifies itself, and neither build's plugin runs in the other LLVM: the
 //! error names both versions.
 
 use std::fs;
@@ -6,14 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pcce_testsuite::{
-    artifact, command, llvm_of, llvm_version, repository, run, run_with_input, target, work_folder,
+    artifact, command, install, llvm_of, llvm_version, run, run_with_input, target, work_folder,
 };
 
-/// The plugin for LLVM 19: its target folder holds that for 22.
-fn plugin_19() -> PathBuf {
-    let path = target().parent().expect("a folder in another").join("release/libpcce_pass.so");
+/// The build for the first LLVM: its target folder holds that for another one.
+fn first(file: &str) -> PathBuf {
+    let path = target().parent().expect("a folder in another").join("release").join(file);
     assert!(path.exists(), "{} is missing; run `make build` first", path.display());
     path
+}
+
+fn first_version() -> String {
+    fs::read_to_string(first("llvm-version")).expect("can be read").trim().to_owned()
 }
 
 fn source(folder: &Path) -> PathBuf {
@@ -26,7 +30,9 @@ fn source(folder: &Path) -> PathBuf {
 fn a_plugin_for_another_llvm_names_both_versions() {
     let folder = work_folder("versions/mismatch");
     let source = source(&folder);
-    for (own, host, plugin) in [("19", "22", plugin_19()), ("22", "19", artifact("libpcce_pass.so"))] {
+    let [first, other] =
+        [(first_version(), first("libpcce_pass.so")), (llvm_version(), artifact("libpcce_pass.so"))];
+    for ((own, plugin), (host, _)) in [(&first, &other), (&other, &first)] {
         let bitcode = folder.join(format!("{host}.o"));
         let clang = llvm_of(host, "clang");
         run(command(&clang, &["-O1", "-flto", "-c", "-o"]).arg(&bitcode).arg(&source)).expect_success();
@@ -62,8 +68,9 @@ fn the_build_is_for_this_llvm() {
         let mut build = command(artifact("pcce-clang"), &[&format!("--pcce-mode={mode}"), "-o"]);
         run(build.arg(&program).arg(&source)).expect_success();
         let info = run(command(artifact("pcce"), &["info"]).arg(&program)).expect_success().stdout;
-        assert!(info.contains(", LLVM 22."), "{mode}: {info}");
-        assert!(info.contains("  clang-22 "), "{mode}: {info}");
+        let llvm = llvm_version();
+        assert!(info.contains(&format!(", LLVM {llvm}.")), "{mode}: {info}");
+        assert!(info.contains(&format!("  clang-{llvm} ")), "{mode}: {info}");
     }
 }
 
@@ -72,16 +79,11 @@ fn the_build_is_for_this_llvm() {
 fn modules_of_both_llvms_are_in_one_program() {
     let folder = work_folder("versions/both");
     let prefix = folder.join("installed");
-    let mut install = Command::new(repository().join("scripts/install"));
-    install
-        .env("CARGO_TARGET_DIR", target())
-        .env("LLVM", llvm_version())
-        .env("PREFIX", &prefix)
-        .env_remove("DESTDIR");
-    run(&mut install).expect_success();
-    let other = prefix.join("lib/pcce/llvm-19/libpcce_pass.so");
+    install(&prefix);
+    let (own_version, other_version) = (llvm_version(), first_version());
+    let other = prefix.join(format!("lib/pcce/llvm-{other_version}/libpcce_pass.so"));
     fs::create_dir_all(other.parent().expect("has a folder")).expect("the folder is ours");
-    fs::copy(plugin_19(), &other).expect("the folder is ours");
+    fs::copy(first("libpcce_pass.so"), &other).expect("the folder is ours");
     let sources = [
         ("main.c", "int work(int); int main(int c, char **v) { (void)v; return work(c); }\n"),
         (
@@ -94,7 +96,7 @@ fn modules_of_both_llvms_are_in_one_program() {
     ];
     let wrapper = prefix.join("bin/pcce-clang");
     let own = ["--pcce-mode=link", "--pcce-verify", "-O2", "-fno-inline"];
-    for ((name, text), llvm) in sources.into_iter().zip(["22", "19", "22"]) {
+    for ((name, text), llvm) in sources.into_iter().zip([&own_version, &other_version, &own_version]) {
         fs::write(folder.join(name), text).expect("the folder is ours");
         let mut compile = command(&wrapper, &own);
         compile.args(["-c", name, &format!("--pcce-llvm={llvm}")]).current_dir(&folder);
@@ -115,6 +117,6 @@ fn modules_of_both_llvms_are_in_one_program() {
     fs::remove_file(other).expect("the folder is ours");
     let refused = link("bfd");
     assert_ne!(refused.status, 0, "{}", refused.describe());
-    let message = "work.o was compiled with LLVM 19, and the pass for it (";
-    assert!(refused.stderr.contains(message), "{}", refused.describe());
+    let message = format!("work.o was compiled with LLVM {other_version}, and the pass for it (");
+    assert!(refused.stderr.contains(&message), "{}", refused.describe());
 }

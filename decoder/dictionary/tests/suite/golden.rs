@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use pcce_dictionary::section::Record;
 use pcce_dictionary::{
-    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Fragment, Function, Hybrid, Linked, Location,
-    Module, SCHEMA_VERSION, STATIC, Site, SiteKind, SkipReason, Skipped, Unlinked, fragment, from_json,
+    Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Epoch, Fragment, Function, Hybrid, Linked,
+    Location, Module, SCHEMA_VERSION, Site, SiteKind, SkipReason, Skipped, Unlinked, fragment, from_json,
     linked, section, to_json, unlinked,
 };
 use serde_json::json;
@@ -57,7 +57,7 @@ fn v2() -> Dictionary {
     let row =
         |num_cc, id_offset, range| EncodedFunction { num_cc, id_offset, entry: false, open: false, range };
     let encoding = Encoding {
-        epoch: STATIC,
+        epoch: Epoch,
         first_module: 0,
         module_count: 1,
         open_num_cc: Some(2),

@@ -1,7 +1,7 @@
 //! Machine code in a form that all machines share: a decoder of each machine turns its instructions into
 //! [`Instruction`]s, and the data flow knows only those.
 //!
-//! Another machine is a module here, a line in [`of`], and one in [`Unwinding`].
+//! Another machine is a module here, a line in [`of`], and one in each of [`Unwinding`] and [`Unwinding::start`].
 
 mod x86_64;
 
@@ -265,4 +265,17 @@ pub(crate) struct NoteRegisters {
 /// The registers with which a walk over a thread's stack begins, of each machine.
 pub(crate) enum Unwinding {
     X86_64(unwind::Registers<pcce_abi::machine::x86_64::X86_64>),
+}
+
+/// What begins with a thread's registers, whatever the machine.
+pub(crate) trait Start {
+    fn start<M: unwind::Unwind>(self, registers: unwind::Registers<M>);
+}
+
+impl Unwinding {
+    pub(crate) fn start(&self, what: impl Start) {
+        match *self {
+            Self::X86_64(registers) => what.start(registers),
+        }
+    }
 }

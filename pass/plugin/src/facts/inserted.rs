@@ -34,10 +34,12 @@ pub struct Inserted {
 }
 
 impl Inserted {
-    /// Takes LLVM's names for the module's target, and the shipped list (`data/inserted.txt`).
+    /// Takes LLVM's names for the module's target, and the shipped lists
+    /// (`data/inserted.txt`, and the machine's).
     pub fn load(module: Module<'_>) -> Self {
         let mut known = Self { names: module.runtime_library_calls(), prefixes: Vec::new() };
-        for name in names(include_str!("../../data/inserted.txt")) {
+        let listed = [include_str!("../../data/inserted.txt"), module.machine().inserted_calls()];
+        for name in listed.into_iter().flat_map(names) {
             match name.strip_suffix('*') {
                 Some(prefix) => known.prefixes.push(prefix),
                 None => _ = known.names.insert(name.to_owned()),

@@ -2,14 +2,14 @@
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder as LlvmBuilder, BuilderError};
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
+use inkwell::llvm_sys::prelude::*;
 use inkwell::types::FunctionType;
 use inkwell::values::{
     AsValueRef, BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, FunctionValue, IntValue, PointerValue,
 };
 use inkwell::{AddressSpace, AtomicOrdering};
-use llvm_sys::core::*;
-use llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
-use llvm_sys::prelude::*;
 
 use super::shim::*;
 use super::value::cstring;

@@ -6,8 +6,8 @@ use std::ffi::c_void;
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::basic_block::BasicBlock;
+use inkwell::llvm_sys::prelude::*;
 use inkwell::values::{AsValueRef, FunctionValue, InstructionOpcode};
-use llvm_sys::prelude::*;
 
 use super::shim::*;
 use super::value::{name, text};
@@ -127,7 +127,7 @@ impl<'m> Function<'m> {
     /// Returns whether it is in a comdat group.
     pub fn is_in_group(self) -> bool {
         // SAFETY: live function.
-        unsafe { !llvm_sys::comdat::LLVMGetComdat(self.raw()).is_null() }
+        unsafe { !inkwell::llvm_sys::comdat::LLVMGetComdat(self.raw()).is_null() }
     }
 
     /// Facts about its linkage and visibility.

@@ -5,10 +5,10 @@ use std::ops::Deref;
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::basic_block::BasicBlock;
+use inkwell::llvm_sys::LLVMTailCallKind;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 use inkwell::values::{AsValueRef, CallSiteValue, InstructionOpcode, InstructionValue};
-use llvm_sys::LLVMTailCallKind;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
 
 use super::shim::*;
 use super::value::text;
@@ -363,7 +363,7 @@ impl<'m> Module<'m> {
         unsafe {
             let function = LLVMAddFunction(self.raw(), name.as_ptr(), LLVMGetCalledFunctionType(call.raw()));
             if is_of_image {
-                LLVMSetVisibility(function, llvm_sys::LLVMVisibility::LLVMHiddenVisibility);
+                LLVMSetVisibility(function, inkwell::llvm_sys::LLVMVisibility::LLVMHiddenVisibility);
             }
             Function::of(function).expect("a function")
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 
-use llvm_sys::core::LLVMDisposeMemoryBuffer;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::core::LLVMDisposeMemoryBuffer;
+use inkwell::llvm_sys::prelude::*;
 use pcce_model::hybrid::{FrameOffset, Measured};
 
 use super::run::Run;
@@ -36,8 +36,8 @@ impl Bitcode {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: a live buffer, which stays as it is.
         unsafe {
-            let start = llvm_sys::core::LLVMGetBufferStart(self.buffer);
-            std::slice::from_raw_parts(start.cast(), llvm_sys::core::LLVMGetBufferSize(self.buffer))
+            let start = inkwell::llvm_sys::core::LLVMGetBufferStart(self.buffer);
+            std::slice::from_raw_parts(start.cast(), inkwell::llvm_sys::core::LLVMGetBufferSize(self.buffer))
         }
     }
 

@@ -21,9 +21,9 @@ use std::ffi::{CStr, c_void};
 
 pub use builder::{Builder, byte_directive};
 pub use function::{Block, Function, Reference};
+pub use inkwell::llvm_sys::LLVMModule;
 pub use inkwell::values::InstructionOpcode as Opcode;
 pub use instruction::{Call, Instruction, TailCall};
-pub use llvm_sys::LLVMModule;
 pub use measure::{Bitcode, CodeGeneration};
 pub use module::Module;
 pub use run::Run;
@@ -48,6 +48,6 @@ pub fn version() -> &'static str {
 pub fn host_version() -> String {
     let (mut major, mut minor, mut patch) = (0, 0, 0);
     // SAFETY: three words of ours. Every LLVM from 16 on has the function.
-    unsafe { llvm_sys::core::LLVMGetVersion(&mut major, &mut minor, &mut patch) };
+    unsafe { inkwell::llvm_sys::core::LLVMGetVersion(&mut major, &mut minor, &mut patch) };
     format!("{major}.{minor}.{patch}")
 }

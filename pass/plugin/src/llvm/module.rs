@@ -7,12 +7,12 @@ use std::mem::ManuallyDrop;
 use inkwell::AddressSpace;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::context::ContextRef;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 use inkwell::module::{Linkage, Module as LlvmModule};
 use inkwell::types::{AsTypeRef, BasicMetadataTypeEnum, BasicType};
 use inkwell::values::{ArrayValue, AsValueRef, BasicValue};
 use inkwell::{GlobalVisibility, ThreadLocalMode};
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
 
 use super::measure::Bitcode;
 use super::run::Run;
@@ -314,7 +314,7 @@ impl<'m> Module<'m> {
     pub fn add_private_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {
         let alias = self.add_alias(&format!("\u{1}{name}"), function);
         // SAFETY: a live alias.
-        unsafe { LLVMSetLinkage(alias.raw(), llvm_sys::LLVMLinkage::LLVMPrivateLinkage) };
+        unsafe { LLVMSetLinkage(alias.raw(), inkwell::llvm_sys::LLVMLinkage::LLVMPrivateLinkage) };
         alias
     }
 
@@ -322,7 +322,7 @@ impl<'m> Module<'m> {
     pub fn add_hidden_alias(self, name: &str, function: Function<'m>) {
         let alias = self.add_alias(name, function);
         // SAFETY: a live alias.
-        unsafe { LLVMSetVisibility(alias.raw(), llvm_sys::LLVMVisibility::LLVMHiddenVisibility) };
+        unsafe { LLVMSetVisibility(alias.raw(), inkwell::llvm_sys::LLVMVisibility::LLVMHiddenVisibility) };
     }
 
     fn add_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {

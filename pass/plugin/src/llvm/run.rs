@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::ffi::c_void;
 
-use llvm_sys::core::LLVMDeleteInstruction;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::core::LLVMDeleteInstruction;
+use inkwell::llvm_sys::prelude::*;
 
 use super::module::Module;
 use super::shim::*;

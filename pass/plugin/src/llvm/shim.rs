@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::prelude::*;
 
 pub type LocationCallback =
     extern "C" fn(*mut c_void, *const u8, usize, *const u8, usize, *const u8, usize, u32, u32);

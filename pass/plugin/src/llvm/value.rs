@@ -5,11 +5,11 @@ use std::ffi::{CString, c_char, c_void};
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 
+use inkwell::llvm_sys::LLVMTypeKind;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 use inkwell::types::{AsTypeRef, BasicTypeEnum, FunctionType};
 use inkwell::values::{AsValueRef, BasicValueEnum, GlobalValue, IntValue, PointerValue};
-use llvm_sys::LLVMTypeKind;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
 
 use super::shim::*;
 use super::{Function, Instruction};

@@ -29,6 +29,10 @@ pub trait Machine: Sync {
     /// One instruction that loads `symbol + offset`, of 64 bits, into the result.
     fn load_value(&self, symbol: &str, offset: usize) -> InlineAssembly;
 
+    /// The functions that this machine's code generator calls, besides those of all machines: names as in
+    /// `data/inserted.txt`.
+    fn inserted_calls(&self) -> &'static str;
+
     /// An intrinsic that returns an address, and how far the canonical frame address is above that.
     fn canonical_frame_address(&self) -> (&'static str, u64);
 }

@@ -54,6 +54,10 @@ impl Machine for X86_64 {
         Some(InlineAssembly { text, constraints: "=*m,*m,~{flags}" })
     }
 
+    fn inserted_calls(&self) -> &'static str {
+        include_str!("../../data/inserted-x86_64.txt")
+    }
+
     fn load_value(&self, symbol: &str, offset: usize) -> InlineAssembly {
         InlineAssembly { text: format!("movabsq $${symbol}+{offset}, $0"), constraints: "=r" }
     }

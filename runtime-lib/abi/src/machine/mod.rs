@@ -16,6 +16,9 @@ pub type Native = x86_64::X86_64;
 #[cfg(target_arch = "x86_64")]
 pub const NATIVE: &Machine = &x86_64::MACHINE;
 
+/// The names of all machines, for messages.
+pub const NAMES: &str = "x86-64";
+
 /// All machines.
 pub const MACHINES: [&Machine; 1] = [&x86_64::MACHINE];
 
