@@ -13,10 +13,15 @@ impl Machine for X86_64 {
     }
 
     fn reference(&self, how: Refer, symbol: &str, label: &str) -> String {
+        // GNU as takes the first `@` for the beginning of a modifier, also in quotes. So there are none: this is
+        // `movq symbol@how(%rip), %rax`, as linkers know it that change it.
+        let load = |how: &str| format!(".byte 0x48, 0x8b, 5\n.reloc ., {how}, {symbol}-4\n.long 0");
         match how {
-            Refer::Call => format!("call {symbol}@PLT"),
-            Refer::Data => format!("movq {symbol}@GOTPCREL(%rip), %rax"),
-            Refer::ThreadLocal => format!("movq {symbol}@GOTTPOFF(%rip), %rax"),
+            Refer::Call => format!("call {symbol}"),
+            Refer::Data => load("R_X86_64_REX_GOTPCRELX"),
+            Refer::ThreadLocal => {
+                format!(".type {symbol}, @tls_object\n{}", load("R_X86_64_GOTTPOFF"))
+            }
             Refer::Nothing => format!(".reloc {label}b, R_X86_64_NONE, {symbol}"),
         }
     }

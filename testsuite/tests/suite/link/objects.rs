@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use pcce_testsuite::same_code::{Outcome, compare, sets_of};
-use pcce_testsuite::{artifact, command, llvm, run, work_folder, write_files};
+use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder, write_files};
 
 /// Sources that exercise code generation, with their flags.
 const SOURCES: [(&str, &[&str]); 6] = [
@@ -412,6 +412,50 @@ fn inline_functions_of_several_modules_are_linked_once() {
             run(build.args(["-o", "program"]).current_dir(&folder)).expect_success();
             let status = run(&mut command(folder.join("program"), &[])).status;
             assert_eq!(status, 2 + 2 + 5 + 3 + 2, "{linker} {level}");
+        }
+    }
+}
+
+/// Names that stand in quotes in assembly, for clang's own assembler and for GNU as, which takes an `@` in quotes for
+/// the beginning of a modifier.
+#[test]
+fn names_may_need_quotes() {
+    let folder = work_folder("link/quoted");
+    let sources = [
+        (
+            "one.c",
+            "#include <pcce.h>\n#include <stdio.h>\n#define NAME(text) __asm__(text) __attribute__((noinline))\n\
+             void show(void) { char b[512]; pcce_token(b, sizeof b); puts(b); }\n\
+             __attribute__((vectorcall, noinline)) int passed(int n) { show(); return n + 1; }\n\
+             int at(int) NAME(\"x@y@z\"); int at(int n) { show(); return passed(n) + 1; }\n\
+             int other(int) NAME(\"a b$c\"); extern int seen NAME(\"se en\");\n\
+             extern _Thread_local int own NAME(\"o-wn\"); int kept NAME(\"k@pt\"); int kept = 3;\n\
+             int (*volatile pointer)(int) = at;\n\
+             int main(void) { return at(1) + other(1) + pointer(1) + seen + own + kept != 26; }\n",
+        ),
+        (
+            "two.c",
+            "void show(void); int other(int) __asm__(\"a b$c\"); int other(int n) { show(); return n + 1; }\n\
+             extern int seen __asm__(\"se en\"); int seen = 5;\n\
+             extern _Thread_local int own __asm__(\"o-wn\"); _Thread_local int own = 10;\n",
+        ),
+    ];
+    write_files(&folder, sources);
+    for assembler in ["-fintegrated-as", "-fno-integrated-as"] {
+        for name in ["one", "two"] {
+            let mut compile = command(artifact("pcce-clang"), &["-w", "-g", "-O1", assembler, "-c"]);
+            run(compile.arg(format!("{name}.c")).current_dir(&folder)).expect_success();
+        }
+        for linker in ["bfd", "gold", "lld", "mold"] {
+            let mut link = command(artifact("pcce-clang"), &["one.o", "two.o", "-o", "program"]);
+            run(link.arg(format!("-fuse-ld={linker}")).current_dir(&folder)).expect_success();
+            let tokens = run(&mut command(folder.join("program"), &[])).expect_success().stdout;
+            let mut decode = command(artifact("pcce"), &["decode", "--format", "folded"]);
+            let shown = run_with_input(decode.arg(folder.join("program")), &tokens).expect_success().stdout;
+            let lines: Vec<&str> = shown.lines().collect();
+            let at = ["main;x@y@z;show 1", "main;x@y@z;passed;show 1"];
+            let expected = [at[0], at[1], "main;a b$c;show 1", at[0], at[1]];
+            assert_eq!(lines, expected, "{assembler} {linker}");
         }
     }
 }
