@@ -260,6 +260,10 @@ impl<'d> Decoding<'d, '_> {
             let opened = self.images.symbols.function_of(image, module, row);
             let jumped_to = self.images.symbols.functions[opened as usize].jumped_to;
             let number = function.name;
+            // Who is in it is in the function: further in there is nobody.
+            if let Some(function) = code.of(module, row).filter(|_| address.exact) {
+                self.context.push_of(Piece::Named(FrameKind::Call, image, function.name), opened);
+            }
             return Ok(Active::OpenThunk(
                 Inner { image, number, name, owner: Some(opened), jumped_to },
                 opened,
