@@ -117,7 +117,8 @@ pub enum Kind {
     Open(Option<u32>),
     /// A call that can return twice, and calls no function back. No bit is written when it returns; when it
     /// returns again, a special word is.
-    Twice(Option<u32>),
+    #[serde(rename = "twice")]
+    ReturnsTwice(Option<u32>),
     Return,
     /// It leaves its activation to the module's function of this number (a tail call).
     Leave(u32),
@@ -245,10 +246,9 @@ impl Traced {
         let set = |set: u32| (set as usize) < function.sets.len();
         let kind = |kind: Kind| match kind {
             Kind::Call(callee) | Kind::Leave(callee) => (callee as usize) < self.functions.len(),
-            Kind::Closed(n) | Kind::Open(Some(n)) | Kind::Twice(Some(n)) | Kind::LeaveOpen(Some(n)) => {
-                name(n)
-            }
-            _ => true,
+            Kind::Closed(n) => name(n),
+            Kind::Open(n) | Kind::ReturnsTwice(n) | Kind::LeaveOpen(n) => n.is_none_or(name),
+            Kind::Return | Kind::Resume | Kind::Block | Kind::Landing => true,
         };
         let location = |l: &Location| name(l.name) && (l.file as usize) < self.files.len();
         name(function.name)

@@ -163,7 +163,7 @@ impl Tables {
                     Kind::Call(callee) => (Op::Call, first_function + callee),
                     Kind::Closed(callee) => (Op::Closed, name(Some(callee))),
                     Kind::Open(callee) => (Op::Open, name(callee)),
-                    Kind::Twice(callee) => (Op::ReturnsTwice, name(callee)),
+                    Kind::ReturnsTwice(callee) => (Op::ReturnsTwice, name(callee)),
                     Kind::Return => (Op::Return, NONE),
                     Kind::Leave(callee) => (Op::Leave, first_function + callee),
                     Kind::LeaveOpen(callee) => (Op::LeaveOpen, name(callee)),

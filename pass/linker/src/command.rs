@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-pub use response::write as write_response_file;
+pub use response::{split_gnu, write as write_response_file};
 pub use table::Meaning;
 use table::Takes;
 

@@ -5,7 +5,7 @@
 //! that are not for clang.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use pcce_options::{Error, PREFIX, WrapperFlags};
@@ -144,38 +144,16 @@ fn expand(
         return false;
     };
     opened.push(path);
-    for word in split_gnu(&content) {
+    for word in split(&content) {
         expand(word, read_file, opened, words, source);
     }
     opened.pop();
     true
 }
 
-/// Splits a response file as LLVM's `TokenizeGNUCommandLine` does: blanks separate words, quotes of both
-/// kinds join, a backslash quotes the next character, within quotes as well, and an empty word is no word.
-fn split_gnu(content: &[u8]) -> Vec<OsString> {
-    let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
-    let mut words = Vec::new();
-    let mut word = Vec::new();
-    let mut quote = None;
-    let mut bytes = content.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\\' if bytes.peek().is_some() => word.extend(bytes.next()),
-            _ if quote == Some(byte) => quote = None,
-            b'"' | b'\'' if quote.is_none() => quote = Some(byte),
-            b' ' | b'\t' | b'\r' | b'\n' if quote.is_none() => {
-                if !word.is_empty() {
-                    words.push(OsString::from_vec(std::mem::take(&mut word)));
-                }
-            }
-            _ => word.push(byte),
-        }
-    }
-    if !word.is_empty() {
-        words.push(OsString::from_vec(word));
-    }
-    words
+/// Splits a response file as clang does, to which an empty word is no word.
+fn split(content: &[u8]) -> impl Iterator<Item = OsString> {
+    pcce_linker::command::split_gnu(content).into_iter().filter(|word| !word.is_empty())
 }
 
 /// Returns whether the next word is this option's value. Many options also take a joined value (`-Ifoo`), and
@@ -367,7 +345,7 @@ mod tests {
 
     #[test]
     fn response_files_are_split_as_gnu_does() {
-        let split = |text: &str| split_gnu(text.as_bytes());
+        let split = |text: &str| split(text.as_bytes()).collect::<Vec<_>>();
         assert_eq!(split("a  b\n\tc\r\n"), ["a", "b", "c"]);
         assert_eq!(split(r#"-D"x y"'z"'w q"#), [r#"-Dx yz"w"#, "q"]);
         assert_eq!(split(r#"a\ b "c\"d" 'e\'f' \\"#), ["a b", r#"c"d"#, "e'f", r"\"]);

@@ -14,6 +14,7 @@ pub mod split;
 pub mod tokens;
 pub mod values;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
@@ -27,8 +28,9 @@ use std::{env, io};
 
 use object::{Object, ObjectSection, ObjectSymbol};
 use pcce_abi::skeleton;
-use pcce_link::{Module, Scratch};
+use pcce_link::{Module, Order, Scratch};
 use pcce_linker::{FirstLink, Generate, Generated, PlainObject, compiled};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::install;
@@ -199,6 +201,17 @@ impl Generate for Generator {
     }
 }
 
+/// An order as the pass reads it.
+#[derive(Serialize)]
+struct Keyed<'a> {
+    /// A hash of everything that the code is made of. The object repeats it.
+    key: String,
+    /// The optimisation level of code generation, 0 to 3.
+    level: u32,
+    #[serde(flatten)]
+    order: &'a Order,
+}
+
 /// Makes the code of all modules, once or several times.
 struct Round<'a> {
     first: &'a FirstLink<'a>,
@@ -237,13 +250,15 @@ impl Round<'_> {
             let order = match shared {
                 Some((order, list)) => {
                     values.insert(module.id, list);
-                    serde_json::to_vec(&order)?
+                    Cow::Owned(order)
                 }
-                None => serde_json::to_vec(order)?,
+                None => Cow::Borrowed(order),
             };
+            let order = &*order;
+            let decisions = serde_json::to_vec(order)?;
             let mut hash = by.hash();
             let name = split.as_ref().map(|split| split.name.as_os_str().as_bytes());
-            for part in [&*module.bitcode, &*order].into_iter().chain(name) {
+            for part in [&*module.bitcode, &*decisions].into_iter().chain(name) {
                 hash.update((part.len() as u64).to_le_bytes());
                 hash.update(part);
             }
@@ -261,8 +276,7 @@ impl Round<'_> {
                 compiler: *compiler,
                 size: module.bitcode.len(),
             };
-            let own = format!("{{\"key\":\"{}\",\"level\":{},", hex(&key), by.level());
-            let order = [own.as_bytes(), &order[1..]].concat();
+            let order = serde_json::to_vec(&Keyed { key: hex(&key), level: by.level(), order })?;
             if linked.by_linker {
                 fs::write(self.file(module, "json"), order)?;
                 continue;

@@ -41,22 +41,23 @@ fn expand(
 }
 
 /// Splits words as binutils' `buildargv` and LLVM's `TokenizeGNUCommandLine` do: blanks separate words,
-/// quotes of both kinds join, and a backslash quotes the next character, within quotes as well.
-fn split_gnu(content: &[u8]) -> Vec<OsString> {
+/// quotes of both kinds join, and a backslash quotes the next character, within quotes as well. (LLVM leaves
+/// out empty words, which are here.)
+pub fn split_gnu(content: &[u8]) -> Vec<OsString> {
     let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
     let mut quote = None;
-    let mut bytes = content.iter().copied();
+    let mut bytes = content.iter().copied().peekable();
     while let Some(byte) = bytes.next() {
         match byte {
-            b'\\' => word.get_or_insert_default().extend(bytes.next()),
+            b'\\' if bytes.peek().is_some() => word.get_or_insert_default().extend(bytes.next()),
             _ if quote == Some(byte) => quote = None,
             b'"' | b'\'' if quote.is_none() => {
                 word.get_or_insert_default();
                 quote = Some(byte);
             }
-            _ if quote.is_none() && byte.is_ascii_whitespace() => words.extend(word.take()),
+            b' ' | b'\t' | b'\r' | b'\n' if quote.is_none() => words.extend(word.take()),
             _ => word.get_or_insert_default().push(byte),
         }
     }

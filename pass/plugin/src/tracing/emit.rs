@@ -206,7 +206,7 @@ impl<'m> Inserter<'_, 'm> {
                 Kind::Call(callee) if self.functions[callee as usize].leaves => {
                     places::behind(call).into_iter().for_each(behind);
                 }
-                Kind::Twice(_) => {
+                Kind::ReturnsTwice(_) => {
                     // Each call has a variable of its own, since a jump to one call may come while another
                     // one is active.
                     let entry = self.code.function(self.id).value.entry();

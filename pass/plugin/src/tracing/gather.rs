@@ -256,7 +256,7 @@ impl<'m> Reader<'_, 'm> {
             Target::Intrinsic(_) | Target::Pointer | Target::Asm(_) => None,
         };
         if twice {
-            return Some(Kind::Twice(name()));
+            return Some(Kind::ReturnsTwice(name()));
         }
         if call.tail_call() == TailCall::Must {
             return match target {
