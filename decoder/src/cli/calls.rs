@@ -15,7 +15,7 @@ pub fn run(action: &ProfileAction) -> anyhow::Result<Status> {
         let name = path.display();
         let text = pcce::load::read_file(path.as_ref()).with_context(|| format!("{name}: cannot be read"))?;
         all.functions.extend(Calls::read(&text).with_context(|| name.to_string())?.functions);
-        // At once: a profile of each process of a test suite can be many.
+        // All in one call: a test suite can leave a profile for each of its many processes.
         all = all.merged();
     }
     output(file.as_deref(), |out| all.write(out))?;

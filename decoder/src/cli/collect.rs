@@ -1,6 +1,6 @@
 //! `pcce trace collect`: a program is run several times, each run keeps a part of its trace, and the parts
-//! are put together (distributed-program-tracing.txt). What the runs leave is in a folder beside the trace,
-//! so that the same command goes on where it was interrupted.
+//! are put together (distributed-program-tracing.txt). The runs leave their files in a folder beside the trace,
+//! so the same command can continue after an interruption.
 
 mod engine;
 mod folder;
@@ -127,7 +127,7 @@ pub fn collect(args: &CollectArgs) -> anyhow::Result<Status> {
         }
         Err(error) => error,
     };
-    // The same command runs it again.
+    // The next call of the same command runs such a part again.
     match error.downcast_ref() {
         Some(PartsError::Cut { part, .. }) => folder.run_again(*part)?,
         Some(PartsError::NoPart(path)) => {
@@ -148,14 +148,14 @@ fn copy(path: &Path, to: &mut dyn io::Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs one part; what engines start.
+/// Runs one part of a collection. Engines start this command.
 pub fn collect_part(path: &Path, part: u32) -> anyhow::Result<Status> {
     let folder = Folder::existing(path)?.with_context(|| format!("{}: there is no plan", path.display()))?;
     run::run(&folder, part)?;
     Ok(Status::Done)
 }
 
-/// Puts parts together that somebody else has run.
+/// Puts parts together that were run without `collect`.
 pub fn merge_parts(args: &MergeArgs) -> anyhow::Result<Status> {
     put_together(&args.program, &args.parts, &args.output)
 }
@@ -184,7 +184,7 @@ fn check_ends(folder: &Folder) -> anyhow::Result<()> {
             if lost.len() == 1 { "it" } else { "them" }
         );
     }
-    // Before they are compared: what the others went on with, these have not.
+    // Such runs must be named before the parts are compared: they lack the events behind their end.
     let stopped: Vec<(u32, String)> =
         (1..=folder.plan.parts).filter_map(|part| Some((part, folder.stopped(part)?))).collect();
     if let Some((_, why)) = stopped.first() {
@@ -259,7 +259,7 @@ fn put_together(program: &Path, files: &[PathBuf], to: &Path) -> anyhow::Result<
     }
 }
 
-/// Tells where runs took different ways.
+/// Reports the places where runs took different paths.
 fn tell(difference: &Difference, parts: &[PartFile], program: &Path) {
     let names = difference.groups.iter().map(|group| {
         let numbers: Vec<String> = group.iter().map(u32::to_string).collect();

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{CoreArgs, CoreFormat, Status, decode};
 
-/// The source of a dictionary.
+/// The files from which a dictionary is made.
 struct Source {
     dictionary: Dictionary,
     /// The file with the dictionary and the debug information.
@@ -48,7 +48,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
             }),
             None => match load::from_bytes(&image.bytes, &name) {
                 Ok(dictionary) => sources.push(Source { dictionary, path: path.clone(), stripped: None }),
-                // A library that is not instrumented, or whose dictionary is given apart.
+                // The library is not instrumented, or its dictionary is given by an option.
                 Err(_) if number > 0 => {}
                 Err(LoadCause::Program(ProgramError::NoSection)) if !args.more.is_empty() => {}
                 Err(cause) => Err(with_path(path, cause))?,

@@ -17,17 +17,17 @@ use pcce::token::{BuildId, is_start};
 use super::sources::Sources;
 use super::{CoreArgs, CoreFormat, DecodeArgs, Status};
 
-/// How much is read from standard input in one go, at least.
+/// The least number of bytes that one read of standard input asks for.
 const CHUNK: usize = 1 << 18;
-/// Longer lines are no tokens. A token of this length would stand for a million pushed frames.
+/// The length of the longest line that can be a token: such a token has a million pushed frames.
 const MAX_LINE: usize = 1 << 26;
-/// So many modules without dictionary are named.
+/// The most modules without dictionary that a message names.
 const MAX_NAMED: usize = 64;
 
-/// Decodes the tokens given, or those on standard input.
+/// Decodes the tokens of the command line, or those on standard input.
 pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     let first = args.dictionary.as_ref();
-    // A token or number, not a file of this name.
+    // The word is a token or a number, and no file has this name.
     let is_token =
         |first: &&str| (is_start(first) || number(first.as_bytes()).is_some()) && !Path::new(first).exists();
     let token = first.and_then(|first| first.to_str()).filter(is_token);
@@ -60,7 +60,7 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
             })
             .and_then(|()| output.flush())
     };
-    // Tokens that failed before the reader went away still count.
+    // The status reports tokens that failed, even if the reader of the output has gone.
     match result {
         Err(error) if output.status == Status::Done || !super::is_closed_pipe(&error) => Err(error),
         _ => Ok(output.status),
@@ -96,7 +96,7 @@ struct Output<'d> {
     across_threads: bool,
     out: BufWriter<io::StdoutLock<'static>>,
     named: HashSet<BuildId>,
-    /// What is read is a crash report.
+    /// The input is a crash report.
     report: bool,
     status: Status,
 }
@@ -115,12 +115,13 @@ impl<'d> Output<'d> {
         }
     }
 
-    /// Decodes each line that is not blank. What is complete is written before waiting for more.
+    /// Decodes each line that is not blank. The results of complete lines are written before the next read can
+    /// wait.
     fn lines(&mut self, mut input: impl Read) -> anyhow::Result<()> {
         let mut buffer = vec![0; CHUNK];
         let mut filled = 0;
         let mut line_number = 0_u64;
-        // The start of the line that is being read was dropped, since the line is too long.
+        // The line is too long, and its start was dropped.
         let mut overlong = false;
         loop {
             if filled == buffer.len() {
@@ -184,7 +185,7 @@ impl<'d> Output<'d> {
         self.token(token, place)
     }
 
-    /// A line of a crash report: the trace stands in the place of the context, and the other lines are
+    /// Writes a line of a crash report. A line with a context becomes the decoded context; other lines are
     /// copied.
     fn report_line(&mut self, line: &[u8], number: u64) -> anyhow::Result<()> {
         let text = self.format == Format::Text;
@@ -241,7 +242,7 @@ impl<'d> Output<'d> {
         Ok(())
     }
 
-    /// Writes a message, behind the output up to here.
+    /// Writes a message, after the output so far was flushed.
     #[cold]
     fn fail(&mut self, message: &str) -> anyhow::Result<()> {
         self.status = Status::Failed;
@@ -255,7 +256,7 @@ impl<'d> Output<'d> {
     }
 }
 
-/// A token and its thread's, which may be empty.
+/// A token, and the token of its thread, which may be empty.
 fn join<'w>(words: impl Iterator<Item = &'w str>) -> Cow<'w, str> {
     words
         .map(Cow::Borrowed)
@@ -263,7 +264,7 @@ fn join<'w>(words: impl Iterator<Item = &'w str>) -> Cow<'w, str> {
         .unwrap_or_default()
 }
 
-/// The start of a token that is long.
+/// A token for messages: a long one is cut.
 fn abbreviate(token: &str) -> String {
     let mut start: String = token.chars().take(24).flat_map(char::escape_debug).collect();
     if token.chars().nth(24).is_some() {

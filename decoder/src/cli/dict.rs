@@ -40,11 +40,12 @@ pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-/// Writes a file whole: others may read the folder meanwhile.
+/// Writes a file and then renames it into place: other processes may read the folder meanwhile.
 fn put(file: &Path, content: &[u8]) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
-    // Others may write to the folder, too: a name that nobody can guess. The umask decides who may read it.
+    // Other users may write to the folder, so the temporary name cannot be guessed. The umask decides who may
+    // read the file.
     let rights = fs::Permissions::from_mode(0o666);
     let mut temporary = tempfile::Builder::new().prefix(".").permissions(rights).tempfile_in(folder)?;
     temporary.write_all(content)?;
@@ -64,7 +65,7 @@ fn dictionary(path: &Path) -> anyhow::Result<Dictionary> {
     }
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let mut dictionary = program::dictionary(&bytes, &name).map_err(|cause| with_path(cause.into()))?;
-    // Refuse what `decode` would refuse, while the program is at hand.
+    // A dictionary that `decode` would refuse is refused here, while the program is at hand.
     pcce::Decoder::new(std::slice::from_ref(&dictionary)).map_err(|error| {
         anyhow::anyhow!(
             "{}: {}; build the program again, and if this stays, please report it",
@@ -86,7 +87,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::write(path("others"), "theirs").unwrap();
-        // The name that earlier releases took.
+        // Earlier releases used this name.
         std::os::unix::fs::symlink(path("others"), path(&format!(".{}", std::process::id()))).unwrap();
         put(&path("file"), b"new").unwrap();
         assert_eq!(fs::read(path("file")).unwrap(), b"new");

@@ -1,9 +1,9 @@
 //! `pcce filter`.
 //!
-//! One thread reads blocks of whole lines, several decode, and this one writes. Block after block goes to the
-//! next decoding thread in turn, and the results are taken in the same turn, so the order stays. Each thread
-//! holds a few blocks: memory is bounded. A block is sent off as soon as a line is complete, so that nobody
-//! who looks at a running log waits.
+//! One thread reads blocks of whole lines, several threads decode them, and the main thread writes. Blocks go to
+//! the decoding threads in turn, and results are taken in the same turn, so the order stays. Each thread holds a
+//! few blocks at most, which bounds the memory. A block is sent as soon as a line is complete, so a running log
+//! is shown without delay.
 
 mod logs;
 
@@ -24,28 +24,28 @@ use self::logs::{Logs, content};
 use super::sources::Sources;
 use super::{FilterArgs, FilterFormat, Status};
 
-/// How much is read in one go, at most.
+/// The most bytes of one read.
 const CHUNK: usize = 1 << 20;
-/// A longer line is taken for two.
+/// The length from which on a line is split in two.
 const MAX_LINE: usize = 1 << 26;
-/// Blocks that wait for a thread, and results that wait for the writer.
+/// The most blocks that wait for a decoding thread, and the most results of a thread that wait for the writer.
 const WAITING: usize = 4;
-/// More threads would wait for the one that writes.
+/// The most decoding threads. More of them would wait for the writer.
 const MAX_THREADS: usize = 16;
 
-/// What the reading thread sends.
+/// A message of the reading thread.
 enum Input {
     /// Whole lines, and the number of the first one.
     Block(Vec<u8>, u64),
-    /// There is no more input, for this reason.
+    /// The input has ended, for this reason.
     End(anyhow::Result<()>),
 }
 
-/// What a decoding thread sends.
+/// A message of a decoding thread.
 enum Result {
-    /// What is to be written, and more follows.
+    /// Output of a block of which more follows.
     Part(Vec<u8>),
-    /// What is to be written, and of how many bytes of input.
+    /// The rest of a block's output, and the number of bytes of the block.
     Block(Vec<u8>, u64),
     End(anyhow::Result<()>, Box<Failures>, Census),
 }
@@ -95,7 +95,7 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     let mut census = Census::default();
     let mut ended = 0;
     for from_worker in results.iter().cycle() {
-        // A thread that ends without a word has panicked, and has said so.
+        // A thread that ends without a message has panicked, and the panic was reported.
         let next = || from_worker.recv().context("a thread of pcce ended; please report it");
         let mut result = next()?;
         while let Result::Part(bytes) = result {
@@ -131,13 +131,13 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     Ok(report(&failures, args.collapse, |line| place(&paths, &starts, line)))
 }
 
-/// Returns whether a file is a log, not a dictionary: one that can be read, with another content than those
-/// have.
+/// Returns whether a file is a log: it can be read, and its content is not that of a dictionary or a program.
 fn is_log(path: &Path) -> bool {
     path.is_file() && File::open(path).is_ok() && !store::is_dictionary(path)
 }
 
-/// The place of a line that was counted through all logs; `starts`: the first lines of each.
+/// The log and the line in it, for a line's number over all logs. `starts` has the number of each log's first
+/// line.
 fn place(logs: &[PathBuf], starts: &[u64], line: u64) -> String {
     let number = starts.partition_point(|start| *start <= line).saturating_sub(1);
     match (logs.get(number), starts.get(number)) {
@@ -146,7 +146,7 @@ fn place(logs: &[PathBuf], starts: &[u64], line: u64) -> String {
     }
 }
 
-/// Says what was not decoded. `place`: of a line, by its number.
+/// Reports what was not decoded. `place` shows a line, given its number.
 fn report(failures: &Failures, collapse: bool, place: impl Fn(u64) -> String) -> Status {
     if let Some((line, failure)) = &failures.left.first {
         let left = if collapse { "not counted" } else { "left as they are" };
@@ -166,7 +166,7 @@ fn report(failures: &Failures, collapse: bool, place: impl Fn(u64) -> String) ->
     if failures.is_empty() { Status::Done } else { Status::Failed }
 }
 
-/// Where the result goes.
+/// The destination of the result.
 struct Output {
     name: String,
     file: Box<dyn Write>,
@@ -194,7 +194,7 @@ impl Output {
     }
 }
 
-/// Decodes blocks until there are no more, or the results are not taken.
+/// Decodes blocks until the input ends, or the writer has gone.
 fn work(session: Session<'_>, collapse: bool, input: &Receiver<Input>, result: &SyncSender<Result>) {
     let words = if session.has_numbers() { Words::TokensAndNumbers } else { Words::Tokens };
     let mut filter = Filter::new(session);
@@ -207,7 +207,7 @@ fn work(session: Session<'_>, collapse: bool, input: &Receiver<Input>, result: &
             }
             Input::Block(text, line) => {
                 let mut out = Vec::with_capacity(text.len() + text.len() / 8);
-                // If it is not taken, the block's end is not taken either.
+                // If the writer has gone, sending the block's end fails, too, and ends the loop.
                 filter.text(&text, line, &mut out, |out| _ = result.send(Result::Part(std::mem::take(out))));
                 Result::Block(out, text.len() as u64)
             }
@@ -222,7 +222,7 @@ fn work(session: Session<'_>, collapse: bool, input: &Receiver<Input>, result: &
     }
 }
 
-/// Reads whole lines, and gives them to the threads in turn.
+/// Reads whole lines, and sends them to the decoding threads in turn.
 struct Reader<'t> {
     turn: std::iter::Cycle<std::slice::Iter<'t, SyncSender<Input>>>,
     threads: usize,
@@ -235,14 +235,14 @@ impl<'t> Reader<'t> {
         Self { turn: threads.iter().cycle(), threads: threads.len(), line: 1 }
     }
 
-    /// Reads one log after the other, up to one that cannot be read. Returns the first lines of each.
+    /// Reads one log after the other, up to one that cannot be read. Returns the number of each log's first line.
     fn all(mut self, logs: Logs) -> Vec<u64> {
         let mut starts = Vec::new();
         let mut why = Ok(());
         for (name, file) in logs.0 {
             starts.push(self.line);
             match content(file).and_then(|log| self.read(log)) {
-                // It is not taken when the process is about to end.
+                // Sending fails if the process is about to end.
                 Ok(false) => return starts,
                 Ok(true) => {}
                 Err(error) => {
@@ -258,21 +258,21 @@ impl<'t> Reader<'t> {
         starts
     }
 
-    /// Sends lines to the next thread; whether somebody took them.
+    /// Sends lines to the next thread. Returns whether it still runs.
     fn send(&mut self, block: &[u8]) -> bool {
         let first = self.line;
         self.line += memchr::memchr_iter(b'\n', block).count() as u64;
         self.turn.next().is_some_and(|thread| thread.send(Input::Block(block.to_vec(), first)).is_ok())
     }
 
-    /// Reads a log to its end; whether somebody takes it.
+    /// Reads a log to its end. Returns false if the decoding threads have gone.
     fn read(&mut self, mut input: impl Read) -> io::Result<bool> {
         let mut buffer = vec![0; CHUNK];
         let mut filled = 0;
         loop {
             if filled == buffer.len() {
                 if filled >= MAX_LINE {
-                    // Not in a token, if that can be.
+                    // The line is split in front of a word if possible, so that no token is cut.
                     let end =
                         buffer.iter().rposition(|byte| !is_token_byte(*byte)).map_or(filled, |at| at + 1);
                     if !self.send(&buffer[..end]) {
@@ -289,7 +289,7 @@ impl<'t> Reader<'t> {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    // What was read up to there was read.
+                    // The lines in front of the error are decoded.
                     self.send(&buffer[..filled]);
                     return Err(error);
                 }
@@ -311,7 +311,7 @@ impl<'t> Reader<'t> {
         if filled > 0 && !self.send(&buffer[..filled]) {
             return Ok(false);
         }
-        // The line that has no end was one, too.
+        // A last line without a line feed counts as well.
         self.line += u64::from(filled > 0);
         Ok(true)
     }

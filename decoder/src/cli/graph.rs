@@ -10,7 +10,7 @@ use super::Status;
 use super::profile::{additive, output, read_profile};
 use super::views::GraphArgs;
 
-/// More functions than a person can look at.
+/// The number of functions above which a note says how to draw fewer: nobody can read such a graph.
 const MANY: usize = 200;
 
 /// Draws the call graph.
@@ -38,7 +38,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
     let around = args.around.as_deref().map(Wanted::new);
     let selection = Selection { around, depth: args.depth, min_percent: args.min_percent };
     let drawing = draw(&dictionary, heat, &selection).map_err(|mut error| {
-        // The program knows more than its dictionary.
+        // The program's machine code tells more than its dictionary.
         if let (GraphError::NoFunction { standing, .. }, Some(around)) = (&mut error, &selection.around) {
             standing.add(&args.program, around);
         }

@@ -24,10 +24,10 @@ struct Summary {
     build_id: String,
     program: String,
     modules: Vec<ModuleSummary>,
-    /// How many of the modules were encoded together at the link (link mode).
+    /// The number of modules that were encoded together at the link (link mode).
     linked_modules: usize,
     functions: usize,
-    /// Functions of the pass's own that push for one call of another function; among `functions`.
+    /// Push thunks. `functions` counts them, too.
     push_thunks: usize,
     /// Functions with a body that are not instrumented, by reason.
     skipped: BTreeMap<SkipReason, u64>,
@@ -79,7 +79,7 @@ struct Edges {
     open: usize,
     back: usize,
     cut: usize,
-    /// Functions that such calls reach: the nodes of the paper's selective reduction.
+    /// Functions that these calls reach: the nodes of the paper's selective reduction.
     reduced: usize,
     required: usize,
 }
@@ -95,7 +95,7 @@ struct Tool {
     name: String,
     purpose: &'static str,
     found: Option<PathBuf>,
-    /// How to get it, where it is not found.
+    /// How to install a tool that is not found.
     cure: Option<String>,
 }
 
@@ -173,7 +173,7 @@ fn add_encoding(summary: &mut Summary, dictionary: &Dictionary, encoding: &Encod
     if let Some(hybrid) = &encoding.hybrid {
         summary.hybrid = Some(Hybrid { rounds: hybrid.rounds, frames: hybrid.stack_sizes.len() });
     }
-    // For each site its module, and the first function of that in the encoding.
+    // For each site: its module, and the number of the module's first function in the encoding.
     let mut sites = Vec::new();
     let mut first_function = 0;
     for (number, module) in modules.iter().enumerate() {
@@ -186,7 +186,7 @@ fn add_encoding(summary: &mut Summary, dictionary: &Dictionary, encoding: &Encod
         let (module, first_function, site) = sites[edge.site as usize];
         summary.modules[first_module + module].edges += 1;
         let offset = |function: usize| encoding.functions[function].id_offset as u64;
-        // Other calls reach the open node.
+        // A call without a known callee reaches the open node.
         let callee = match (edge.callee, site.kind) {
             (None, SiteKind::Direct(Some(callee))) => Some(first_function + callee as usize),
             (bound, _) => bound.map(|callee| callee as usize),
@@ -311,6 +311,6 @@ fn text(info: &Info) -> String {
         };
         lines.push(format!("  {:<17} {state}", tool.name));
     }
-    // Names come from a file that is not trusted.
+    // The names come from a file that is not trusted.
     lines.iter().map(|line| super::printable(line) + "\n").collect()
 }

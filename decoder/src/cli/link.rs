@@ -24,8 +24,8 @@ pub fn own_linker() -> anyhow::Result<PathBuf> {
 /// The names by which compilers look for linkers.
 const LINKERS: [&str; 6] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "mold"];
 
-/// Runs a command that finds `pcce-ld` where it looks for a linker, and ends as it does. gcc and clang look
-/// in the folders of COMPILER_PATH first, other programs in PATH.
+/// Runs a command in an environment where `pcce-ld` is found as the linker, and ends with the command's status.
+/// gcc and clang look for a linker in the folders of COMPILER_PATH first, other programs in PATH.
 pub fn run(LinkArgs { command }: &LinkArgs) -> anyhow::Result<Status> {
     let linker = own_linker()?;
     let folder =
@@ -44,7 +44,7 @@ pub fn run(LinkArgs { command }: &LinkArgs) -> anyhow::Result<Status> {
     let status = running.args(arguments).status();
     let status = status.with_context(|| format!("cannot run `{}`", program.display()))?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    // Taken away before the process ends.
+    // The folder is removed before the process ends.
     drop(folder);
     if code != 0 {
         std::process::exit(code);

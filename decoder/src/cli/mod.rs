@@ -1,4 +1,4 @@
-//! Arguments and what all commands share.
+//! The command line, and code that all commands share.
 
 pub mod appearance;
 pub mod calls;
@@ -439,14 +439,14 @@ pub enum InfoFormat {
     Json,
 }
 
-/// How a command that wrote its own messages ended.
+/// The end of a command that has written its own messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Everything was done.
     Done,
-    /// Something was not.
+    /// Something was not done.
     Failed,
-    /// What was compared does not match.
+    /// Two things that were compared differ.
     Mismatch,
 }
 
@@ -471,9 +471,8 @@ pub fn description() -> clap::Command {
     views::with_values_of_by(Arguments::command())
 }
 
-/// Writes an error message of one line. Nobody may be there to read it: that is no reason to panic, as
-/// `eprintln` does. Names in it can come from a file that is not trusted, so what controls a terminal is
-/// escaped.
+/// Writes an error message of one line. A closed standard error is no reason to panic, as `eprintln` does. The
+/// message may contain names from a file that is not trusted, so characters that control a terminal are escaped.
 pub fn message(text: &str) {
     let _ = writeln!(io::stderr(), "error: {}", printable(text));
 }

@@ -47,7 +47,7 @@ pub fn run(args: &PagesArgs) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-/// The variables of the environment that `pcce` looks at.
+/// The environment variables that `pcce` reads.
 const ENVIRONMENT: &[(&str, &str)] = &[
     (
         "DEBUGINFOD_URLS",
@@ -56,9 +56,9 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("NO_COLOR", "Not empty: no colours on a terminal, but with --color=always."),
 ];
 
-/// A manual page with what the generator does not know.
+/// A manual page, with the sections that the generator lacks.
 fn finish(page: &str, variables: &[(&str, &str)]) -> String {
-    // What stands behind the options is set in columns.
+    // The text behind the options is set in columns.
     let mut page = page.replace(".SH EXTRA\n", ".SH NOTES\n.nf\n");
     if !variables.is_empty() {
         page += ".fi\n.SH ENVIRONMENT\n";

@@ -17,7 +17,7 @@ use super::views::{ProfileView, ReportFormat, ViewArgs};
 
 /// A profile with its program.
 pub struct Read {
-    /// What the program wrote.
+    /// The profile, as the program wrote it.
     pub profile: Profile,
     /// Its contexts.
     pub stacks: Stacks,
@@ -121,7 +121,7 @@ fn metric(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Met
     bail!("--by {name}: a {} profile has {}", kind.name(), names.join(", "))
 }
 
-/// The same, for numbers that can be added.
+/// As [`metric`], for metrics whose numbers can be added.
 pub fn additive(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
     let (number, metric) = metric(kind, name)?;
     if !metric.additive {

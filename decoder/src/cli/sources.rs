@@ -1,4 +1,4 @@
-//! The sources of dictionaries: files that were given, and files that are found by build id.
+//! The sources of dictionaries: files of the command line, and files that are found by build id.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,12 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Dictionaries are looked for by build id where no program is given, or folders are. `numbers`: a file
-    /// whose numbers are decoded, too.
+    /// Opens the dictionaries. They are looked up by build id if no program is given, or if folders are.
+    /// `numbers` is a file of numbers, which are then decoded, too.
     ///
     /// # Errors
-    /// A file that cannot be read, or is no dictionary and has none, dictionaries that do not fit together,
-    /// and a file that is none of numbers.
+    /// A file cannot be read, or neither is nor has a dictionary; dictionaries do not fit together; or `numbers`
+    /// is no file of numbers.
     pub fn open(
         program: Option<&Path>,
         more: &[PathBuf],

@@ -264,7 +264,7 @@ impl<'w> Run<'w> {
                 }
                 Kind::Closed(_) => self.event("closed-call", depth + 1, function, NONE, number),
                 Kind::Block => self.event("block", depth + 1, function, NONE, number),
-                Kind::Twice(_) => {
+                Kind::ReturnsTwice(_) => {
                     self.event("returns-twice", depth + 1, function, NONE, number);
                     self.count += 1;
                     self.forget(&mut numbers, Some(number));

@@ -153,7 +153,7 @@ fn function(number: u32, count: u32, random: &mut Random) -> Function {
                 4 => Kind::Closed(count),
                 5 => Kind::Block,
                 6 | 7 => Kind::Open(if random.percent(50) { Some(count) } else { None }),
-                8 => Kind::Twice(None),
+                8 => Kind::ReturnsTwice(None),
                 9 => Kind::Return,
                 10 => Kind::Leave(callee),
                 11 => Kind::LeaveOpen(None),
