@@ -11,8 +11,8 @@ fn calls(frames: &[Frame]) -> Vec<&Frame> {
     frames.iter().filter(|frame| matches!(frame, Frame::Call(..))).collect()
 }
 
-/// The images by their first addresses, with the names of addresses in them. An address in the thunk of a function is in
-/// the function, and has no line.
+/// The images by their first addresses, with the names of addresses in them. An address in the thunk of a function is
+/// in the function, and has no line.
 type Images = BTreeMap<u64, (PathBuf, HashMap<u64, Vec<Frame>>)>;
 
 fn images(lines: &[Vec<&str>], program: &Path, addresses: &BTreeSet<u64>) -> Images {
