@@ -2,8 +2,7 @@
 //# With: parts/definitions.c
 //# Chain naked: called_by_naked < <naked> < main
 //# Chain ifunc: chosen < main
-//# Chain[lto] ifunc-in-other: chosen < other_ifunc < main
-//# Chain[!lto] ifunc-in-other: chosen < <by_ifunc> < other_ifunc < main
+//# Chain ifunc-in-other: chosen < other_ifunc < main
 //# Chain alias: real < main
 //# Chain alias-of-alias: real < main
 //# Chain weak-alias: real < main

@@ -15,7 +15,7 @@ pub struct Eligibility<'m> {
 impl<'m> Eligibility<'m> {
     /// Decides for a module. `open`: its graph has an open node.
     pub fn new(module: Module<'m>, open: bool) -> Self {
-        Self { resolvers: module.ifunc_resolvers().into_iter().collect(), open }
+        Self { resolvers: module.ifuncs().into_iter().map(|ifunc| ifunc.resolver).collect(), open }
     }
 
     /// The reason why a function with a body is not instrumented; none if it is.

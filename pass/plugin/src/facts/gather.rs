@@ -49,6 +49,12 @@ pub struct Gathered<'m> {
     pub named: Vec<Named<'m>>,
 }
 
+/// The functions whose addresses a function returns; None where it is another address, or not known.
+fn results(function: llvm::Function<'_>) -> Vec<Option<llvm::Function<'_>>> {
+    let instructions = function.blocks().into_iter().flat_map(|block| block.instructions());
+    instructions.filter_map(Instruction::returned).map(|returned| returned.aliased()).collect()
+}
+
 /// Numbers the instrumented functions, and reads their calls.
 pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathered<'m>, Code<'m>) {
     let values: Vec<llvm::Function<'m>> =
@@ -58,6 +64,15 @@ pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathere
     for alias in module.aliases() {
         if let Some(function) = alias.function().filter(|_| !alias.linkage().local) {
             aliases.entry(function).or_default().push(alias.name());
+        }
+    }
+    for ifunc in module.ifuncs().into_iter().filter(|ifunc| !ifunc.local) {
+        // Where it may be code without the pass, that may call one of the others back.
+        let chosen = results(ifunc.resolver);
+        if chosen.iter().all(|chosen| chosen.is_some_and(|function| values.contains(&function))) {
+            for function in chosen.into_iter().flatten().collect::<HashSet<_>>() {
+                aliases.entry(function).or_default().push(ifunc.name.clone());
+            }
         }
     }
     let mut reader = Reader {

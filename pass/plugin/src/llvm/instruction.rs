@@ -45,6 +45,13 @@ impl<'m> Instruction<'m> {
         Self(unsafe { InstructionValue::new(raw) })
     }
 
+    /// What it returns, if it is a return of something.
+    pub fn returned(self) -> Option<Operand<'m>> {
+        let returns = self.opcode() == InstructionOpcode::Return && self.0.get_num_operands() == 1;
+        // SAFETY: the operand is there.
+        returns.then(|| unsafe { Operand::new(LLVMGetOperand(self.value(), 0)) })
+    }
+
     /// The source locations, innermost first; empty without debug information.
     pub fn locations(self) -> Vec<SourceLocation> {
         #[allow(clippy::too_many_arguments)]

@@ -7,6 +7,7 @@ use std::mem::ManuallyDrop;
 use inkwell::AddressSpace;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::context::ContextRef;
+use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::module::{Linkage, Module as LlvmModule};
@@ -17,12 +18,20 @@ use inkwell::{GlobalVisibility, ThreadLocalMode};
 use super::measure::Bitcode;
 use super::run::Run;
 use super::shim::*;
-use super::value::{cstring, list, text};
+use super::value::{cstring, list, name, text};
 use super::{Address, Alias, Builder, Callee, Constant, Function, Type, Variable, Word};
 
 /// A module, lent for one run of the pass.
 #[derive(Clone, Copy)]
 pub struct Module<'m>(pub(super) &'m Run);
+
+/// A name whose function is chosen when the program starts.
+pub struct Ifunc<'m> {
+    pub name: String,
+    pub local: bool,
+    /// It chooses the function.
+    pub resolver: Function<'m>,
+}
 
 impl<'m> Module<'m> {
     pub(super) fn raw(self) -> LLVMModuleRef {
@@ -65,14 +74,18 @@ impl<'m> Module<'m> {
         list(first, LLVMGetNextGlobalAlias).map(|alias| unsafe { Alias::new(alias) }).collect()
     }
 
-    /// The functions that choose the targets of ifuncs.
-    pub fn ifunc_resolvers(self) -> Vec<Function<'m>> {
+    /// The ifuncs whose resolvers are known.
+    pub fn ifuncs(self) -> Vec<Ifunc<'m>> {
         // SAFETY: live module.
         let first = unsafe { LLVMGetFirstGlobalIFunc(self.raw()) };
-        // SAFETY: live ifuncs.
-        let resolvers = list(first, LLVMGetNextGlobalIFunc).map(|f| unsafe { LLVMGetGlobalIFuncResolver(f) });
-        // SAFETY: live values.
-        resolvers.filter_map(|resolver| unsafe { Function::of(resolver) }).collect()
+        // SAFETY: live ifuncs, and their resolvers.
+        let of = |ifunc| unsafe {
+            let resolver = Function::of(LLVMGetGlobalIFuncResolver(ifunc))?;
+            let linkage = LLVMGetLinkage(ifunc);
+            let local = matches!(linkage, LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMPrivateLinkage);
+            Some(Ifunc { name: name(ifunc), local, resolver })
+        };
+        list(first, LLVMGetNextGlobalIFunc).filter_map(of).collect()
     }
 
     /// The module as it is now, of which copies can be made.
@@ -314,7 +327,7 @@ impl<'m> Module<'m> {
     pub fn add_private_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {
         let alias = self.add_alias(&format!("\u{1}{name}"), function);
         // SAFETY: a live alias.
-        unsafe { LLVMSetLinkage(alias.raw(), inkwell::llvm_sys::LLVMLinkage::LLVMPrivateLinkage) };
+        unsafe { LLVMSetLinkage(alias.raw(), LLVMLinkage::LLVMPrivateLinkage) };
         alias
     }
 
