@@ -48,7 +48,7 @@ pub fn add(frames: &mut Vec<Frame>, frame: Frame) {
 
 /// Returns whether a function of this name pushes for others: the pass's or the runtime's. Contexts do not show these.
 pub fn is_push_thunk(name: &str) -> bool {
-    name.contains(".pcce_push") || name.contains(functions::OPEN_THUNK)
+    [".pcce_push", functions::OPEN_THUNK, functions::STUB].iter().any(|part| name.contains(part))
 }
 
 /// The name of a function, from that of a part of it in the form of LLVM's symboliser: `f.__part.1`, `f() (.cold)`.

@@ -155,6 +155,9 @@ pub enum SiteKind {
     /// A direct call of a function outside the module, or of one that is not instrumented: its linkage name,
     /// as an index into [`Module::names`].
     External(u32),
+    /// The call that a function's stub makes, of the function of another image that has its place: the linkage
+    /// name, as an index into [`Module::names`]. The ids are those of the function, and contexts leave it out.
+    Replaced(u32),
     /// A call through a pointer.
     Indirect,
     /// A call made by inline assembly.

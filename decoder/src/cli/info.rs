@@ -134,7 +134,7 @@ fn summarise(dictionary: &Dictionary) -> Summary {
         for site in &module.sites {
             *match site.kind {
                 SiteKind::Direct(_) => &mut sites.direct,
-                SiteKind::External(_) => &mut sites.external,
+                SiteKind::External(_) | SiteKind::Replaced(_) => &mut sites.external,
                 SiteKind::Indirect => &mut sites.indirect,
                 SiteKind::Asm => &mut sites.asm,
                 SiteKind::Capture => &mut sites.capture,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use pcce_abi::functions::OPEN_THUNK;
+use pcce_abi::functions::{OPEN_THUNK, STUB};
 use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State};
 
 use crate::names;
@@ -32,22 +32,34 @@ pub(crate) struct CodeTable {
     pub(crate) frames_hold: bool,
     /// Indices of instrumented functions, by module and function of the dictionary.
     rows: HashMap<(u32, u32), usize>,
-    /// Module and function of the dictionary, by the address of the [`OPEN_THUNK`] for it.
-    open_thunks: HashMap<u64, (u32, u32)>,
+    /// Thunks of functions, by their addresses.
+    thunks: HashMap<u64, Thunk>,
 }
 
-/// The functions of thunks, by the thunks' addresses, where one function alone has the name.
-fn open_thunks(code: &Code) -> HashMap<u64, (u32, u32)> {
+/// A local function that pushes and calls on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thunk {
+    /// Module and function of the dictionary of the function that it is for.
+    pub(crate) of: (u32, u32),
+    /// True if it is a [`STUB`], whose frame has an id of the function; false if it is an [`OPEN_THUNK`], whose frame
+    /// has that of the open call.
+    pub(crate) is_stub: bool,
+}
+
+/// The thunks by their addresses, where one function alone has the name.
+fn thunks(code: &Code) -> HashMap<u64, Thunk> {
     let name = |function: &FunctionCode| code.names[function.name as usize].as_str();
-    let opens = |function: &FunctionCode| match function.role {
-        Role::Instrumented(..) => None,
-        _ => name(function).strip_suffix(OPEN_THUNK).map(str::to_owned),
+    let of = |function: &FunctionCode| {
+        let name = name(function);
+        let stub = name.strip_suffix(STUB).map(|of| (of.to_owned(), true));
+        let found = stub.or_else(|| Some((name.strip_suffix(OPEN_THUNK)?.to_owned(), false)));
+        found.filter(|_| !matches!(function.role, Role::Instrumented(..)))
     };
-    let thunks: Vec<(u64, String)> =
-        code.functions.iter().filter_map(|f| Some((f.start, opens(f)?))).collect();
+    let thunks: Vec<(u64, (String, bool))> =
+        code.functions.iter().filter_map(|f| Some((f.start, of(f)?))).collect();
     let mut named: HashMap<&str, Vec<(u32, u32)>> = HashMap::new();
-    for (_, opened) in &thunks {
-        named.insert(opened, Vec::new());
+    for (_, (of, _)) in &thunks {
+        named.insert(of, Vec::new());
     }
     for function in code.functions.iter().filter(|function| !function.part) {
         if let (Role::Instrumented(module, row), Some(rows)) = (function.role, named.get_mut(name(function)))
@@ -55,8 +67,9 @@ fn open_thunks(code: &Code) -> HashMap<u64, (u32, u32)> {
             rows.push((module, row));
         }
     }
-    let only = |opened: &str| <[_; 1]>::try_from(&*named[opened]).ok();
-    thunks.iter().filter_map(|(start, opened)| Some((*start, only(opened)?[0]))).collect()
+    let only = |of: &str| <[_; 1]>::try_from(&*named[of]).ok();
+    let thunk = |of: &str, is_stub| Some(Thunk { of: only(of)?[0], is_stub });
+    thunks.iter().filter_map(|(start, (of, is_stub))| Some((*start, thunk(of, *is_stub)?))).collect()
 }
 
 impl CodeTable {
@@ -113,7 +126,7 @@ impl CodeTable {
                 return Err("two functions are the same one of the dictionary");
             }
         }
-        let open_thunks = open_thunks(&code);
+        let thunks = thunks(&code);
         let names =
             code.names.iter().map(|n| Name { linkage: n.as_str().into(), demangled: OnceLock::new() });
         let is_instrumented = |f: &&FunctionCode| matches!(f.role, Role::Instrumented(..));
@@ -126,7 +139,7 @@ impl CodeTable {
             instrumented,
             frames_hold: false,
             rows,
-            open_thunks,
+            thunks,
             names: names.collect(),
             files: code.files,
             places: code.places,
@@ -134,10 +147,9 @@ impl CodeTable {
         })
     }
 
-    /// Module and function of the dictionary of the function for which this one is the [`OPEN_THUNK`]; None
-    /// if it is none, or the function is unknown.
-    pub(crate) fn opens(&self, function: &FunctionCode) -> Option<(u32, u32)> {
-        self.open_thunks.get(&function.start).copied()
+    /// The thunk that this function is; None if it is none, or the function that it is for is unknown.
+    pub(crate) fn thunk(&self, function: &FunctionCode) -> Option<Thunk> {
+        self.thunks.get(&function.start).copied()
     }
 
     /// The function with the instruction at an address.

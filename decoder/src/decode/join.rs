@@ -31,7 +31,7 @@ impl Decoding<'_, '_> {
                 }
                 _ => self.below_push(callee, left, above),
             },
-            SiteKind::External(name) => self.below_external(name, left, above),
+            SiteKind::External(name) | SiteKind::Replaced(name) => self.below_external(name, left, above),
             SiteKind::Direct(None)
             | SiteKind::Indirect
             | SiteKind::Asm

@@ -240,7 +240,11 @@ impl Decoding<'_, '_> {
             SiteKind::Capture => {}
             // Taken by code that is not instrumented, in a call that was published.
             SiteKind::External(name) => self.below_external(name, false, Above::NoCapture),
-            SiteKind::Direct(_) | SiteKind::Indirect | SiteKind::Asm | SiteKind::Entry => {
+            SiteKind::Direct(_)
+            | SiteKind::Replaced(_)
+            | SiteKind::Indirect
+            | SiteKind::Asm
+            | SiteKind::Entry => {
                 return Err(self.site_kind(image, capture.site, site, "a capture"));
             }
         }
@@ -358,7 +362,7 @@ impl Decoding<'_, '_> {
             SiteKind::Capture | SiteKind::Direct(_) => {
                 return Err(self.site_kind(image, frame.site, number, "a call that pushes"));
             }
-            SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm => {
+            SiteKind::External(_) | SiteKind::Replaced(_) | SiteKind::Indirect | SiteKind::Asm => {
                 self.below_call(number, frame.left, self.called(above));
             }
         }
@@ -429,7 +433,7 @@ impl Decoding<'_, '_> {
                 Effect::Add => "a direct call that adds",
                 Effect::None => "a direct call without an edge",
             },
-            SiteKind::External(_) => "a call of a function outside the module",
+            SiteKind::External(_) | SiteKind::Replaced(_) => "a call of a function outside the module",
             SiteKind::Indirect => "a call through a pointer",
             SiteKind::Asm => "inline assembly",
             SiteKind::Capture => "a capture",

@@ -9,7 +9,7 @@ use pcce_abi::functions;
 use pcce_dictionary::SiteKind;
 use pcce_dictionary::code::{Role, State};
 
-use crate::code::table::{self, CodeTable};
+use crate::code::table::{self, CodeTable, Thunk};
 use crate::context::{FrameKind, Piece};
 use crate::images::symbols::Site;
 use crate::token::{OPEN_SITE, Point, PointEnd, PushedFrame};
@@ -60,8 +60,8 @@ enum Active<'d> {
     Plain,
     /// The runtime's `longjmp`: the state may be the one that it puts back.
     Jump,
-    /// A thunk that pushes for a function that is entered by an open call, and calls it.
-    OpenThunk(Inner<'d>, u32),
+    /// A thunk for this function. `is_stub`: see [`table::Thunk`].
+    Thunk { inner: Inner<'d>, of: u32, is_stub: bool },
     /// Unknown.
     Lost,
     /// The call there does not lead to the function further in: the pieces since the last instruction are
@@ -124,9 +124,10 @@ impl<'d> Decoding<'d, '_> {
                     by_addresses = true;
                     continue;
                 }
-                Active::OpenThunk(_, opened) if is_owner(number) => return stop(Above::Root(opened)),
+                Active::Thunk { of, is_stub: true, .. } if is_owner(number) => return self.pushed(of, below),
+                Active::Thunk { of, .. } if is_owner(number) => return stop(Above::Root(of)),
                 // It has not pushed yet, or does not any more.
-                Active::OpenThunk(thunk, _) => {
+                Active::Thunk { inner: thunk, .. } => {
                     inner = Some(thunk);
                     continue;
                 }
@@ -256,18 +257,17 @@ impl<'d> Decoding<'d, '_> {
         }
         let jumped_to = owner.is_some_and(|owner| self.images.symbols.functions[owner as usize].jumped_to);
         let name = code.linkage(function.name);
-        if let Some((module, row)) = code.opens(function) {
-            let opened = self.images.symbols.function_of(image, module, row);
-            let jumped_to = self.images.symbols.functions[opened as usize].jumped_to;
+        if let Some(Thunk { of: (module, row), is_stub }) = code.thunk(function) {
+            let of = self.images.symbols.function_of(image, module, row);
+            let jumped_to = self.images.symbols.functions[of as usize].jumped_to;
             let number = function.name;
-            // Who is in it is in the function: further in there is nobody.
-            if let Some(function) = code.of(module, row).filter(|_| address.exact) {
-                self.context.push_of(Piece::Named(FrameKind::Call, image, function.name), opened);
+            // Who is in an open thunk is in the function: further in there is nobody.
+            let shown = code.of(module, row).filter(|_| address.exact && !is_stub);
+            if let Some(function) = shown {
+                self.context.push_of(Piece::Named(FrameKind::Call, image, function.name), of);
             }
-            return Ok(Active::OpenThunk(
-                Inner { image, number, name, owner: Some(opened), jumped_to },
-                opened,
-            ));
+            let inner = Inner { image, number, name, owner: Some(of), jumped_to };
+            return Ok(Active::Thunk { inner, of, is_stub });
         }
         let found = Inner { image, number: function.name, name, owner, jumped_to };
         if function.role == Role::Plain {

@@ -22,8 +22,8 @@ impl<'d> Decoding<'d, '_> {
     ) -> Result<Above, DecodeError> {
         let symbols = &self.images.symbols;
         let function = symbols.sites[site as usize].function;
-        // No sub-path goes on through a thunk.
-        if !symbols.functions[function as usize].push_thunk {
+        // No sub-path goes on through a thunk, or a stub.
+        if !symbols.is_left_out(site) {
             self.context.push(Piece::Site(site));
         }
         self.walk_callers(function, id, distance, begin)

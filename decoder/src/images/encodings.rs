@@ -344,7 +344,7 @@ impl<'d> Rows<'d> {
             (SiteKind::Direct(Some(callee)), _) => Some(FunctionId::new(callee - self.first_function)),
             (SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm, EdgeCode::Add(_)) => None,
             (SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm, _) => Some(open_node),
-            (SiteKind::Direct(None) | SiteKind::Capture | SiteKind::Entry, _) => None,
+            (SiteKind::Direct(None) | SiteKind::Replaced(_) | SiteKind::Capture | SiteKind::Entry, _) => None,
         }
         .ok_or(Cause::EdgeSite { edge, site })
     }

@@ -224,7 +224,7 @@ impl Symbols {
                     check("site", at, "function", *callee, module.functions.len())?;
                     *callee += first_function;
                 }
-                SiteKind::External(name) => *name = name_of("site", at, *name, names)?,
+                SiteKind::External(name) | SiteKind::Replaced(name) => *name = name_of("site", at, *name, names)?,
                 SiteKind::Entry => self.functions[function as usize].enters = true,
                 SiteKind::Direct(None) | SiteKind::Indirect | SiteKind::Asm | SiteKind::Capture => {}
             }
@@ -269,6 +269,12 @@ impl Symbols {
         let spans = &self.images[image as usize].spans;
         let span = &spans[spans.partition_point(|span| span.start <= address).checked_sub(1)?];
         (address < span.end).then(|| span.first_site + (address - span.start) as u32)
+    }
+
+    /// Returns whether contexts leave out the function of a call site: it only calls on for its caller.
+    pub(crate) fn is_left_out(&self, site: u32) -> bool {
+        let site = &self.sites[site as usize];
+        matches!(site.kind, SiteKind::Replaced(_)) || self.functions[site.function as usize].push_thunk
     }
 
     /// The image and the address of a site.

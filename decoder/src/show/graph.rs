@@ -328,7 +328,7 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
                     _ => continue,
                 },
                 (SiteKind::Direct(_) | SiteKind::Indirect | SiteKind::Asm, _) => continue,
-                (SiteKind::Capture | SiteKind::Entry, _) => continue,
+                (SiteKind::Replaced(_) | SiteKind::Capture | SiteKind::Entry, _) => continue,
             };
             let entry = calls.entry((caller, callee)).or_default();
             match code {

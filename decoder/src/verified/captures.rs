@@ -182,7 +182,8 @@ impl Reader<'_> {
                         record.site = record.functions.contains(&function).then_some(site);
                     }
                     let thunk = |&function: &u32| self.symbols.functions[function as usize].push_thunk;
-                    if record.functions.is_empty() || !record.functions.iter().all(thunk) {
+                    let thunks = !record.functions.is_empty() && record.functions.iter().all(thunk);
+                    if !thunks && !record.site.is_some_and(|site| self.symbols.is_left_out(site)) {
                         records.push(record);
                     }
                 }
@@ -425,6 +426,7 @@ fn may_reach(symbols: &Symbols, record: Option<&Record>, function: u32) -> bool 
         }
         SiteKind::Direct(None)
         | SiteKind::External(_)
+        | SiteKind::Replaced(_)
         | SiteKind::Indirect
         | SiteKind::Asm
         | SiteKind::Capture

@@ -232,8 +232,7 @@ impl Checker<'_> {
                 symbols.site_at(image as u32, address)
             });
             let site = site.ok_or_else(|| format!("no dictionary has the call of record {place}"))?;
-            let function = symbols.sites[site as usize].function;
-            if !symbols.functions[function as usize].push_thunk {
+            if !symbols.is_left_out(site) {
                 return Ok(Some(site));
             }
         }

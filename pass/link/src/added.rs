@@ -40,27 +40,31 @@ pub struct Added<'a> {
     names: Vec<HashMap<String, u32>>,
     /// The comparisons in each function.
     compared: HashMap<FunctionId, Vec<Comparison>>,
-    /// Local functions that other modules call, so that they need a name.
+    /// Functions that need a name of their own: local ones that other modules call, and replaceable ones.
     labelled: HashSet<Place>,
+    /// The functions that other images can name.
+    exported: HashSet<Place>,
     thunks: Vec<Thunk>,
     /// For each module, the thunks of its functions.
     thunks_of: Vec<Vec<usize>>,
+    /// The sites of functions' stubs.
+    stubs: HashMap<FunctionId, u32>,
 }
 
 impl<'a> Added<'a> {
-    /// Begins without additions. `kept_tails` is [`Merged::kept_tails`].
-    pub fn new(modules: &'a [Module], kept_tails: &[(FunctionId, usize)]) -> Self {
+    /// Begins without additions, but for the sites of stubs.
+    pub fn new(modules: &'a [Module], scratch: &Scratch, merged: &Merged) -> Self {
         let sites =
             modules.iter().flat_map(|module| module.facts.iter().flat_map(|facts| facts.sites.clone()));
         let mut sites: Vec<Vec<Option<Sites>>> = sites.collect();
         let mut kept_of: HashMap<FunctionId, Vec<usize>> = HashMap::new();
-        for &(caller, call) in kept_tails.iter().rev() {
+        for &(caller, call) in merged.kept_tails.iter().rev() {
             sites[caller.index()].remove(call);
             kept_of.entry(caller).or_default().push(call);
         }
         let places = modules.iter().enumerate();
         let places = places.flat_map(|(m, module)| (0..module.functions().len()).map(move |f| (m, f)));
-        Self {
+        let mut added = Self {
             modules,
             symbols: modules.iter().map(|module| module.symbols.clone()).collect(),
             places: places.collect(),
@@ -70,9 +74,26 @@ impl<'a> Added<'a> {
             names: modules.iter().map(|module| numbers_of(&module.symbols.names)).collect(),
             compared: HashMap::new(),
             labelled: HashSet::new(),
+            exported: scratch.exported(),
             thunks: Vec::new(),
             thunks_of: vec![Vec::new(); modules.len()],
+            stubs: HashMap::new(),
+        };
+        for call in merged.functions.iter().flat_map(|function| &function.calls) {
+            if let CallKind::Replaceable(callee) = call.kind {
+                added.add_stub(callee, &merged.functions[callee.index()].name);
+            }
         }
+        added
+    }
+
+    fn add_stub(&mut self, function: FunctionId, of: &str) {
+        let (module, number) = self.places[function.index()];
+        let symbols = &mut self.symbols[module];
+        self.stubs.entry(function).or_insert_with(|| {
+            let kind = dictionary::SiteKind::Replaced(name(symbols, &mut self.names[module], of));
+            new_site(symbols, number, kind, Vec::new())
+        });
     }
 
     /// The functions of the program in the order of the dictionary, which goes by module.
@@ -150,13 +171,14 @@ impl<'a> Added<'a> {
             }
         }
         for (name, ty) in &merged.taken_outside {
-            let guess = Guess { name: name.clone(), has_name: true, place: None };
+            let guess = Guess { name: name.clone(), has_name: true, is_replaceable: false, place: None };
             guesses.entry(*ty).or_default().push(guess);
         }
         for (id, function) in program.iter() {
             for (c, call) in function.calls.iter().enumerate() {
-                let pushes = call.edge.is_some_and(|edge| encoding.edge(edge).pushes());
-                if !pushes || call.kind != CallKind::Indirect || call.compared {
+                // A library has no open node.
+                let pushes = || call.edge.is_none_or(|edge| encoding.edge(edge).pushes());
+                if call.kind != CallKind::Indirect || call.compared || !pushes() {
                     continue;
                 }
                 let few = guesses.get(&call.ty).filter(|guesses| guesses.len() <= MOST);
@@ -176,7 +198,9 @@ impl<'a> Added<'a> {
 
     fn guess(&self, scratch: &Scratch, id: FunctionId, name: &str) -> Guess {
         let place = self.place(id);
-        Guess { name: name.to_owned(), has_name: self.is_named(scratch, place), place: Some(place) }
+        let is_replaceable = scratch.is_library && self.exported.contains(&place);
+        let has_name = !is_replaceable && self.is_named(scratch, place);
+        Guess { name: name.to_owned(), has_name, is_replaceable, place: Some(place) }
     }
 
     /// Compares a call's pointer with a function of the program. Returns whether that is possible.
@@ -197,13 +221,13 @@ impl<'a> Added<'a> {
 
     fn compare_with(&mut self, merged: &mut Merged, caller: FunctionId, c: usize, guess: &Guess) {
         let (module, function) = self.places[caller.index()];
-        let own = guess.place.filter(|place| place.0 == module);
+        let own = guess.place.filter(|place| place.0 == module && !guess.is_replaceable);
         let kind = match guess.place {
             Some(place) => CallKind::Direct(self.at(place)),
             None => CallKind::Silent(guess.name.clone()),
         };
-        // A local function of another module gets a name.
-        let elsewhere = guess.place.filter(|place| place.0 != module && !guess.has_name);
+        // A local function of another module gets a name, and so does one whose name may lead elsewhere.
+        let elsewhere = guess.place.filter(|_| own.is_none() && !guess.has_name);
         let target = match elsewhere {
             Some((module, function)) => {
                 skeleton::function_symbol(&guess.name, (self.modules[module].id, function as u32))
@@ -281,6 +305,7 @@ impl<'a> Added<'a> {
                 SliceFunction {
                     labelled,
                     kept_tails,
+                    stub: self.stubs.get(&id).copied(),
                     ..decided.function(id, scratch.has((m, f)), sites, entry_site, own_calls, compared)
                 }
             });
@@ -345,6 +370,8 @@ struct Guess {
     name: String,
     /// True if its name leads there from every module.
     has_name: bool,
+    /// True if its name may lead to another image.
+    is_replaceable: bool,
     /// Its place, if it is instrumented.
     place: Option<Place>,
 }

@@ -174,7 +174,7 @@ fn check_numbers(functions: &[Function], types: &[String]) -> Result<(), &'stati
         if !function.calls.iter().map(|call| call.ty).chain([function.ty]).chain(left_to).all(is_type) {
             return Err("a type is missing");
         }
-        let known = function.calls.iter().filter_map(|call| call.kind.callee()).all(is_function);
+        let known = function.calls.iter().filter_map(|call| call.kind.function()).all(is_function);
         let tails = function.tail_callees.iter().all(|to| match to {
             TailCallee::Known(callee) => is_function(*callee),
             TailCallee::Pointer(_) | TailCallee::Away { .. } => true,
@@ -282,13 +282,13 @@ pub fn encode(
         let encoding = pcce_encoding::encode(&program.graph, &numbering);
         Ok::<_, Error>((program, encoding))
     };
-    let mut added = Added::new(modules, &merged.kept_tails);
+    let mut added = Added::new(modules, scratch, &merged);
     let (mut program, mut encoding) = derived(&merged.functions, &|all| counts.find(all))?;
     let report = counts.report(&program);
     // Programs that count calls keep them as they are, so that the profile matches later.
     if !merged.wanted.counts_calls {
         // The codes of a trace are for the calls that the module has.
-        if open && !merged.wanted.traces {
+        if !merged.wanted.traces {
             let found = counts.compare(&mut added, scratch, &mut merged, &program, &encoding, &numbering);
             let found = found.unwrap_or_else(|| {
                 added.compare(scratch, &mut merged, &program, &encoding);
@@ -406,7 +406,7 @@ impl Whole<'_> {
             let call = &program[caller].calls[c];
             let edge = call.edge?;
             let by_name = matches!(all_sites[site as usize].kind, dictionary::SiteKind::External(_));
-            let callee = call.kind.callee().filter(|_| by_name).map(|callee| self.added.number(callee));
+            let callee = call.kind.function().filter(|_| by_name).map(|callee| self.added.number(callee));
             let open_call = Some(program.graph.callee(edge)) == open_node;
             let number: u32 = next.next()?;
             let bytes = self.decided.frame_offset(caller, c);

@@ -121,6 +121,8 @@ pub fn merge(
                             call.kind = CallKind::Direct(callee);
                         }
                     }
+                    // Only this step knows replaceable calls.
+                    CallKind::Replaceable(callee) => call.kind = CallKind::Replaceable(own(*callee)),
                     CallKind::Silent(_) | CallKind::Published(_) => {}
                     CallKind::Indirect | CallKind::Asm | CallKind::Runtime(_) => {}
                 }
@@ -156,9 +158,42 @@ pub fn merge(
         }
         taken_outside.retain(|(name, _)| no_callback.contains(name));
     }
+    // A trace is of the calls that the modules have.
+    if !wanted.traces {
+        bind_replaceable(scratch, &mut functions, number);
+    }
     let kept_tails = tail_calls::keep_in_cycles(&mut functions, !scratch.is_library);
     let (options, wanted) = (options.clone(), wanted.clone());
     Ok(Some(Merged { functions, kept_tails, options, targets, wanted, taken, taken_outside }))
+}
+
+/// Finds the calls by names whose functions are the library's own unless another image replaces them.
+fn bind_replaceable(scratch: &Scratch, functions: &mut [Function], number: impl Fn(Place) -> FunctionId) {
+    let replaceable = scratch.replaceable();
+    // The word and the stub have names that are made of the function's.
+    let is_plain = |name: &str| name.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.$".contains(&c));
+    // The stub hands on the arguments. A function that pushes itself, or leaves its activation, must be called
+    // with a push anyway.
+    let has_stub = |function: &Function| {
+        function.can_be_diverted && !function.leaves() && function.unannounced != Unannounced::AnyId
+    };
+    let own: HashMap<&str, FunctionId> = replaceable
+        .into_iter()
+        .map(|(name, place)| (name, number(place)))
+        .filter(|&(name, id)| {
+            let function = &functions[id.index()];
+            function.name == name && is_plain(name) && has_stub(function)
+        })
+        .collect();
+    for function in functions.iter_mut().filter(|function| !function.returns_twice) {
+        for call in function.calls.iter_mut().filter(|call| !call.kind.runs_task()) {
+            if let CallKind::External(name) = &call.kind
+                && let Some(callee) = own.get(&**name)
+            {
+                call.kind = CallKind::Replaceable(*callee);
+            }
+        }
+    }
 }
 
 /// Finds a function that the module calls as its own, and whose name belongs to another function in this

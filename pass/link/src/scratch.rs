@@ -162,6 +162,18 @@ impl Scratch {
         })
     }
 
+    /// The functions that a library exports, by name, without names that several functions have or that a resolver
+    /// answers. Another image may define the name, too, and take the function's place.
+    pub fn replaceable(&self) -> HashMap<&str, Place> {
+        let mut found: HashMap<&str, Option<Place>> = HashMap::new();
+        let defined = self.dynamic.iter().filter(|(_, address)| self.is_library && *address != 0);
+        for (name, address) in defined {
+            let place = self.owners.get(address).filter(|_| !self.resolvers.contains(address)).copied();
+            found.entry(name).and_modify(|known| *known = known.filter(|_| *known == place)).or_insert(place);
+        }
+        found.into_iter().filter_map(|(name, place)| Some((name, place?))).collect()
+    }
+
     /// The functions that other images can name.
     pub fn exported(&self) -> HashSet<Place> {
         self.dynamic.iter().filter_map(|(_, address)| self.owners.get(address).copied()).collect()

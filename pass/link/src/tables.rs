@@ -192,7 +192,7 @@ fn contents(
             continue;
         }
         let edge = edges.next().expect("one for each such call");
-        let called = call.kind.callee().map(|callee| whole.added.number(callee) as usize);
+        let called = call.kind.function().map(|callee| whole.added.number(callee) as usize);
         let (start, callee) = match (edge.code, called) {
             (EdgeCode::Add(start), callee) => (start, callee),
             (EdgeCode::Open(start), _) => (start, open_node),

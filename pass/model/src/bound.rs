@@ -77,6 +77,7 @@ mod tests {
             sites: Sites { call: call as u32, creation: None },
             does: *does,
             keeps_frame: false,
+            replaceable: false,
         };
         let function = |row: &&[Does]| SliceFunction {
             kept: true,
@@ -89,6 +90,7 @@ mod tests {
             needs_offset: false,
             begins_stack: false,
             entry_site: None,
+            stub: None,
             kept_tails: Vec::new(),
             own_calls: row.len() as u32,
             calls: row.iter().enumerate().map(call).collect(),

@@ -139,6 +139,8 @@ fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>)
                     }
                     open_node.filter(|_| leaves).unwrap_or(callee)
                 }
+                // A silent function, too: its stub needs the context.
+                Reach::Replaceable(callee) => callee,
                 // No edges for calls that leave the program by name, nor for assembly: they may switch
                 // stacks, and only a push restores what was there before. A heap profiler takes contexts in
                 // code that is not instrumented, where only a push names the site. What remains of a call

@@ -229,7 +229,11 @@ fn is_observed(function: &Function) -> bool {
         CallKind::Runtime(RuntimeCall::Context | RuntimeCall::Token) => false,
         CallKind::Runtime(_) => true,
         CallKind::External(name) => name == STD_THREAD,
-        CallKind::Direct(_) | CallKind::Silent(_) | CallKind::Indirect | CallKind::Asm => false,
+        CallKind::Direct(_)
+        | CallKind::Replaceable(_)
+        | CallKind::Silent(_)
+        | CallKind::Indirect
+        | CallKind::Asm => false,
     };
     function.reads_state
         || function.unannounced != Unannounced::Never

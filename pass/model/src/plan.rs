@@ -57,6 +57,8 @@ pub struct PlannedCall {
     pub creation_site: Option<u32>,
     /// The encoding relies on the call not becoming a jump.
     pub keeps_frame: bool,
+    /// The callee's place may be another image's ([`CallKind::Replaceable`]).
+    pub replaceable: bool,
 }
 
 impl PlannedCall {
@@ -107,6 +109,10 @@ pub struct PlannedFunction {
     pub frame: Option<FrameBegins>,
     /// The site of its own entry, if it always pushes there.
     pub entry_site: Option<u32>,
+    /// The site of its stub, if calls of it are replaceable ([`CallKind::Replaceable`]). Such calls reach the
+    /// stub with the id that they bring to this function. The stub pushes, and calls the function that has the
+    /// name in this process.
+    pub stub: Option<u32>,
     /// The number that is added to the function's id to make a context number; [`pcce_abi::NO_RANGE`] if the
     /// function has no range of numbers.
     pub base: u64,
@@ -248,14 +254,14 @@ pub(crate) fn action(program: &Program, encoding: &Encoding, function: &Function
         CallKind::Runtime(runtime) => Action::Replace(runtime),
         CallKind::Published(_) => Action::Publish,
         CallKind::Silent(_) => Action::None,
-        CallKind::Direct(_) | CallKind::External(_) | CallKind::Indirect | CallKind::Asm
-            if is_quiet(program, function, call) =>
-        {
-            Action::None
-        }
-        CallKind::Direct(_) | CallKind::External(_) | CallKind::Indirect | CallKind::Asm => {
-            by_edge(call, encoding, program.graph.open_node().is_some())
-        }
+        CallKind::Direct(_)
+        | CallKind::Replaceable(_)
+        | CallKind::External(_)
+        | CallKind::Indirect
+        | CallKind::Asm => match is_quiet(program, function, call) {
+            true => Action::None,
+            false => by_edge(call, encoding, program.graph.open_node().is_some()),
+        },
     }
 }
 
@@ -281,7 +287,12 @@ fn by_edge(call: &Call, encoding: &Encoding, open: bool) -> Action {
 fn push(call: &Call, open: bool) -> Push {
     match call.kind.reach() {
         Reach::Function(_) | Reach::Pointer if open => Push::Relative,
-        Reach::Function(_) | Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => Push::Zero,
+        Reach::Function(_)
+        | Reach::Replaceable(_)
+        | Reach::Pointer
+        | Reach::Outside
+        | Reach::Runtime
+        | Reach::Nothing => Push::Zero,
     }
 }
 
@@ -366,6 +377,7 @@ impl<'a> Maker<'a> {
                 runs_task,
                 creation_site,
                 keeps_frame,
+                replaceable: matches!(call.kind, CallKind::Replaceable(_)),
             });
         }
         calls
@@ -379,7 +391,9 @@ impl<'a> Maker<'a> {
             }
             CallKind::Indirect => dictionary::SiteKind::Indirect,
             CallKind::Asm => dictionary::SiteKind::Asm,
-            CallKind::Direct(callee) => dictionary::SiteKind::Direct(Some(callee.index() as u32)),
+            CallKind::Direct(callee) | CallKind::Replaceable(callee) => {
+                dictionary::SiteKind::Direct(Some(callee.index() as u32))
+            }
             CallKind::Runtime(_) => dictionary::SiteKind::Capture,
         }
     }
@@ -439,6 +453,7 @@ impl<'a> Maker<'a> {
             calls,
             frame,
             entry_site,
+            stub: None,
             base: number_base(encoding, id, range),
             leaves: leaves(program[id].silent, self.open_node.is_some(), encoding.is_entry(id)),
             needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),

@@ -26,7 +26,7 @@ pub fn counted<'a>(
             (!callee.silent).then_some((i, Some(&*callee.name)))
         }
         Reach::Pointer => Some((i, None)),
-        Reach::Outside | Reach::Runtime | Reach::Nothing => None,
+        Reach::Replaceable(_) | Reach::Outside | Reach::Runtime | Reach::Nothing => None,
     })
 }
 

@@ -53,6 +53,11 @@ pub struct AddressPlaces {
 pub enum CallKind {
     /// A direct call of an instrumented function whose definition here is the one that runs.
     Direct(#[serde(with = "number")] FunctionId),
+    /// A direct call, by name, of an instrumented function of this library. Another image may define the name,
+    /// too, and the loader then binds the library's calls to that one. The call goes through a word, which
+    /// leads to this function or, where another one has its place, to its stub
+    /// ([`PlannedFunction::stub`](crate::plan::PlannedFunction::stub)).
+    Replaceable(#[serde(with = "number")] FunctionId),
     /// A direct call that leaves the instrumented part of the module, and may call back.
     External(String),
     /// A direct call that leaves the instrumented part of the module, and is known not to call back.
@@ -72,6 +77,8 @@ pub enum CallKind {
 pub enum Reach {
     /// This instrumented function.
     Function(FunctionId),
+    /// This instrumented function, or another image's in its place.
+    Replaceable(FunctionId),
     /// Each instrumented function that a pointer may lead to. The call has an edge if the graph has an open node.
     Pointer,
     /// Code that is not instrumented, and may call back. The call pushes.
@@ -87,6 +94,7 @@ impl CallKind {
     pub fn reach(&self) -> Reach {
         match self {
             Self::Direct(callee) => Reach::Function(*callee),
+            Self::Replaceable(callee) => Reach::Replaceable(*callee),
             Self::Indirect => Reach::Pointer,
             Self::External(_) | Self::Asm => Reach::Outside,
             Self::Runtime(_) | Self::Published(_) => Reach::Runtime,
@@ -98,6 +106,18 @@ impl CallKind {
     pub fn callee(&self) -> Option<FunctionId> {
         match self.reach() {
             Reach::Function(callee) => Some(callee),
+            Reach::Replaceable(_)
+            | Reach::Pointer
+            | Reach::Outside
+            | Reach::Runtime
+            | Reach::Nothing => None,
+        }
+    }
+
+    /// The instrumented function to which the call's edge leads, if it is no call through a pointer.
+    pub fn function(&self) -> Option<FunctionId> {
+        match self.reach() {
+            Reach::Function(callee) | Reach::Replaceable(callee) => Some(callee),
             Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => None,
         }
     }
@@ -106,7 +126,7 @@ impl CallKind {
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::External(name) | Self::Silent(name) | Self::Published(name) => Some(name),
-            Self::Direct(_) | Self::Indirect | Self::Asm | Self::Runtime(_) => None,
+            Self::Direct(_) | Self::Replaceable(_) | Self::Indirect | Self::Asm | Self::Runtime(_) => None,
         }
     }
 

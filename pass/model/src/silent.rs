@@ -33,7 +33,7 @@ pub fn mark_closed(functions: &mut [Function]) {
             match call.kind.reach() {
                 Reach::Function(callee) => callers[callee.index()].push(i),
                 Reach::Nothing => {}
-                Reach::Pointer | Reach::Outside | Reach::Runtime => reaches = true,
+                Reach::Replaceable(_) | Reach::Pointer | Reach::Outside | Reach::Runtime => reaches = true,
             }
         }
         for callee in left_to(function) {
@@ -89,6 +89,10 @@ pub fn mark_untargeted(functions: &mut [Function], closed: bool, targets: &Targe
             reaches |= call.kind.name().is_some_and(|name| targets.contains(name));
             match call.kind.reach() {
                 Reach::Function(callee) => callers[callee.index()].push(i),
+                Reach::Replaceable(callee) => {
+                    callers[callee.index()].push(i);
+                    calls_unknown = true;
+                }
                 Reach::Nothing => {}
                 Reach::Pointer | Reach::Outside => calls_unknown = true,
                 Reach::Runtime => reaches = true,

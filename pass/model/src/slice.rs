@@ -164,6 +164,9 @@ pub struct SliceFunction {
     pub begins_stack: bool,
     /// The site of the function's own entry.
     pub entry_site: Option<u32>,
+    /// The site of the function's stub ([`PlannedFunction::stub`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stub: Option<u32>,
     /// The calls that stay tail calls because they are on cycles through several modules: their numbers among
     /// the function's sibling calls ([`Call::sibling`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -201,6 +204,9 @@ pub struct SliceCall {
     pub does: Does,
     /// The encoding relies on the call not becoming a jump.
     pub keeps_frame: bool,
+    /// The callee's place may be another image's ([`CallKind::Replaceable`]).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replaceable: bool,
 }
 
 /// The action at a call: [`Action`] in a document.
@@ -303,6 +309,7 @@ impl<'a> Decided<'a> {
             sites,
             does: self.action(caller, call).into(),
             keeps_frame: self.frame_offset(caller, call).is_some_and(|offset| offset != hybrid::JUMP),
+            replaceable: matches!(self.program[caller].calls[call].kind, CallKind::Replaceable(_)),
         }
     }
 
@@ -343,6 +350,7 @@ impl<'a> Decided<'a> {
             begins_stack: self.used.is_some() && hybrid::is_main(self.program, id),
             // A function that turns out to be silent does not push.
             entry_site: entry_site.filter(|_| function.unannounced == Unannounced::AnyId),
+            stub: None,
             kept_tails: Vec::new(),
             own_calls: own_calls as u32,
             calls,
@@ -417,6 +425,7 @@ pub fn planned(
                 runs_task: function.calls[call].kind.runs_task() && matches!(action, Action::Push(_)),
                 creation_site: row.sites.creation,
                 keeps_frame: row.keeps_frame,
+                replaceable: row.replaceable,
             });
         }
         calls.sort_unstable_by_key(|call| call.call);
@@ -426,6 +435,7 @@ pub fn planned(
             calls,
             frame,
             entry_site: decided.and_then(|decided| decided.entry_site),
+            stub: decided.and_then(|decided| decided.stub),
             base: decided.map_or(pcce_abi::NO_RANGE, |decided| decided.base),
             leaves: match decided {
                 Some(decided) => plan::leaves(decided.silent, slice.open, decided.entry),

@@ -99,7 +99,11 @@ pub fn find_groups(functions: &mut [Function], open: bool) -> Vec<u32> {
                     let unpushed = open || functions[callee.index()].silent;
                     (leaves && unpushed).then(|| number(&[callee])).flatten()
                 }
-                Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => None,
+                Reach::Replaceable(_)
+                | Reach::Pointer
+                | Reach::Outside
+                | Reach::Runtime
+                | Reach::Nothing => None,
             };
             found.extend(group.map(|group| (i, c, group)));
         }
@@ -173,7 +177,7 @@ pub fn keep_in_cycles(functions: &mut [Function], open: bool) -> Vec<(FunctionId
             let callee = match call.kind.reach() {
                 Reach::Function(callee) => TailCallee::Known(callee),
                 Reach::Pointer => TailCallee::Pointer(Pointer { ty: call.ty, is_virtual: call.is_virtual }),
-                Reach::Outside | Reach::Runtime | Reach::Nothing => continue,
+                Reach::Replaceable(_) | Reach::Outside | Reach::Runtime | Reach::Nothing => continue,
             };
             calls.push(((FunctionId::new(number), c), callee));
         }
@@ -209,7 +213,7 @@ impl Jumps {
             _ if !call.may_be_jump => {}
             Reach::Function(callee) => _ = self.callees.insert(callee.index()),
             Reach::Pointer => _ = self.types.insert(call.ty),
-            Reach::Outside | Reach::Runtime | Reach::Nothing => {}
+            Reach::Replaceable(_) | Reach::Outside | Reach::Runtime | Reach::Nothing => {}
         }
     }
 

@@ -122,13 +122,9 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   llvm_unreachable("the entry block calls");
 }
 
-// Makes F jump to Thunk, which has its signature, at its entry if the word Id is positive or the word Top has
-// a bit of Tag.
-void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag) {
-  Function &F = *unwrap<Function>(V);
-  Function &T = *unwrap<Function>(ThunkV);
+// The first instruction of the function behind allocas, which are part of the frame only in the entry block.
+static Instruction *behindAllocas(Function &F) {
   BasicBlock &Entry = F.getEntryBlock();
-  // Allocas of constant size are part of the frame only in the entry block.
   SmallVector<AllocaInst *, 8> Allocas;
   for (Instruction &I : Entry)
     if (auto *A = dyn_cast<AllocaInst>(&I); A && A->isStaticAlloca())
@@ -138,21 +134,21 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   auto At = Entry.begin();
   while (isa<AllocaInst>(*At))
     ++At;
-  IRBuilder<> B(&*At);
-  B.SetCurrentDebugLocation(DebugLoc());
-  auto Load = [&](LLVMValueRef Word) { return B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Word), Align(8)); };
-  Value *Positive = B.CreateICmpSGT(Load(Id), B.getInt64(0));
-  Value *Tagged = B.CreateIsNotNull(B.CreateAnd(Load(Top), Tag));
-  Value *Diverts = B.CreateOr(Positive, Tagged);
-  MDNode *Unlikely = MDBuilder(F.getContext()).createUnlikelyBranchWeights();
-  Instruction *End = SplitBlockAndInsertIfThen(Diverts, &*At, /*Unreachable=*/true, Unlikely);
-  B.SetInsertPoint(End);
+  return &*At;
+}
+
+// In front of At, leaves F's activation to Callee, which has the signature and the attributes of Like, if Condition
+// holds. Returns the call.
+static CallInst *leaveTo(Function &F, Instruction *At, Value *Condition, Value *Callee, Function &Like,
+                         MDNode *Weights) {
+  Instruction *End = SplitBlockAndInsertIfThen(Condition, At, /*Unreachable=*/true, Weights);
+  IRBuilder<> B(End);
   SmallVector<Value *, 8> Arguments;
   for (Argument &A : F.args())
     Arguments.push_back(&A);
-  CallInst *Call = B.CreateCall(&T, Arguments);
-  Call->setCallingConv(T.getCallingConv());
-  Call->setAttributes(T.getAttributes());
+  CallInst *Call = B.CreateCall(F.getFunctionType(), Callee, Arguments);
+  Call->setCallingConv(Like.getCallingConv());
+  Call->setAttributes(Like.getAttributes());
   Call->setTailCallKind(CallInst::TCK_MustTail);
   // LLVM's splitting of cold code (-hot-cold-split) comes behind the pass. It would move this cold call into
   // a function of another type, where it cannot be a tail call. It ignores functions that are not inlined,
@@ -164,6 +160,41 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   else
     B.CreateRet(Call);
   End->eraseFromParent();
+  return Call;
+}
+
+// Makes F jump to Thunk, which has its signature, at its entry if the word Id is positive or the word Top has
+// a bit of Tag.
+void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag) {
+  Function &F = *unwrap<Function>(V);
+  Function &T = *unwrap<Function>(ThunkV);
+  Instruction *At = behindAllocas(F);
+  IRBuilder<> B(At);
+  B.SetCurrentDebugLocation(DebugLoc());
+  auto Load = [&](LLVMValueRef Word) { return B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Word), Align(8)); };
+  Value *Positive = B.CreateICmpSGT(Load(Id), B.getInt64(0));
+  Value *Tagged = B.CreateIsNotNull(B.CreateAnd(Load(Top), Tag));
+  Value *Diverts = B.CreateOr(Positive, Tagged);
+  leaveTo(F, At, Diverts, &T, T, MDBuilder(F.getContext()).createUnlikelyBranchWeights());
+}
+
+// Makes the thunk T go on in its own callee where the assembly finds the callee's address. Then the word Word leads
+// to the callee, too.
+void pcce_shim_go_on_where_bound(LLVMValueRef V, const char *Text, size_t TextLen, const char *Constraints,
+                                 size_t ConstraintsLen, LLVMValueRef Word) {
+  Function &T = *unwrap<Function>(V);
+  GlobalAlias *Own = T.getParent()->getNamedAlias((T.getName() + ".own").str());
+  Instruction *At = behindAllocas(T);
+  IRBuilder<> B(At);
+  B.SetCurrentDebugLocation(DebugLoc());
+  auto *Asm = InlineAsm::get(FunctionType::get(B.getInt64Ty(), false), StringRef(Text, TextLen),
+                             StringRef(Constraints, ConstraintsLen), /*hasSideEffects=*/false);
+  CallInst *Bound = B.CreateCall(Asm);
+  Bound->setDoesNotThrow();
+  Value *Same = B.CreateICmpEQ(Bound, B.CreatePtrToInt(Own, B.getInt64Ty()));
+  CallInst *Call = leaveTo(T, At, Same, Own, T, nullptr);
+  B.SetInsertPoint(Call);
+  B.CreateAlignedStore(Own, unwrap(Word), Align(8))->setAtomic(AtomicOrdering::Monotonic);
 }
 
 // The address of a variable that SafeStack, which comes behind the pass, leaves in place: it moves variables

@@ -31,6 +31,21 @@ impl<'m> FunctionCode<'m> {
     }
 }
 
+impl<'m> FunctionCode<'m> {
+    /// The code of a thunk that calls on ([`Function::thunk`]).
+    pub fn of_thunk(call: Call<'m>) -> Self {
+        let mut code = Self { calls: vec![call], ..Self::new(call.function()) };
+        for block in code.value.blocks() {
+            if block.is_landing_pad() {
+                code.comes_back.push(block);
+            }
+            let end = block.terminator();
+            code.exits.extend(matches!(end.opcode(), Opcode::Return | Opcode::Resume).then_some(end));
+        }
+        code
+    }
+}
+
 /// The code of a program. Push thunks have none until they are made ([`Code::make_push_thunk`]).
 pub struct Code<'m> {
     module: Module<'m>,

@@ -336,6 +336,11 @@ pub mod functions {
     /// The end of the name of a thunk, which pushes, and calls the function that the rest of the name names: an open
     /// call of another module enters the function through it. Contexts leave it out.
     pub const OPEN_THUNK: &str = ".pcce_open";
+    /// The suffix of the local function that calls on, where another image's function has the place of the function
+    /// of that name.
+    pub const STUB: &str = ".pcce_replaced";
+    /// The suffix of the word through which a library calls its function of that name.
+    pub const BOUND: &str = ".pcce_bound";
 }
 
 /// An argument of `__pcce_context`: the function has no range of numbers.

@@ -99,7 +99,7 @@ fn add(graph: &mut Graph, modules: &[Module], encoding: &Encoding) -> Result<()>
         for site in &module.sites {
             let callee = match site.kind {
                 SiteKind::Direct(callee) => callee.map(|callee| first + callee as usize),
-                SiteKind::External(_) | SiteKind::Indirect | SiteKind::Asm => None,
+                SiteKind::External(_) | SiteKind::Replaced(_) | SiteKind::Indirect | SiteKind::Asm => None,
                 SiteKind::Capture | SiteKind::Entry => None,
             };
             graph.pointer_calls += u64::from(site.kind == SiteKind::Indirect);

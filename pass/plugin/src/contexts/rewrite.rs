@@ -151,16 +151,19 @@ fn symbols<'m>(
     symbols
 }
 
+/// Promises of functions and calls about memory.
+pub const PROMISES: [&str; 2] = ["memory", "speculatable"];
+
 /// Removes promises of the function and its calls about memory. They no longer hold: the calls update the
 /// thread's block, and their callees may read it.
 fn strip_memory_attributes(code: &Code<'_>, function: FunctionId, planned: &PlannedFunction) {
-    const PROMISES: [&str; 2] = ["memory", "speculatable"];
     for attribute in PROMISES {
         code.function(function).value.remove_attribute(attribute);
     }
     for call in &planned.calls {
         let instruction = code.call(function, call.call);
-        let changes = matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish);
+        let changes =
+            call.replaceable || matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish);
         let callee = instruction.called().as_function().filter(|_| changes);
         for attribute in PROMISES {
             instruction.remove_attribute(attribute);

@@ -33,6 +33,11 @@
 //! // a function that an open call of another module's may reach, at its entry: a tail call of a function that pushes
 //! // with site 0 and calls f
 //! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);
+//!
+//! // a call of a library's own function f by a name that other images may define, too: through a word, which at
+//! // first leads to the stub. The stub puts f itself there if the loader has bound the name to it.
+//! tls.id += c;  (*f.pcce_bound)(…);  tls.id -= c;
+//! f.pcce_replaced(…) { if (f == own f) { f.pcce_bound = own f; return own f(…); }  a push;  f(…);  a pop }
 //! ```
 //!
 //! A function that cannot be diverted pushes itself, if necessary.
@@ -45,17 +50,17 @@
 //! without a return (a landing pad, the second return of `setjmp`, the target of an `asm goto` that calls),
 //! the function stores the values that it found at its entry.
 
-use pcce_abi::functions::OPEN_THUNK;
+use pcce_abi::functions::{OPEN_THUNK, STUB};
 use pcce_abi::{self as abi, layout};
 use pcce_encoding::FunctionId;
 
 use super::found::Found;
-use super::rewrite::Symbols;
+use super::rewrite::{PROMISES, Symbols};
 use crate::handles::{Code, FunctionCode};
 use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall};
 use crate::places;
-use pcce_model::plan::{Action, Leaves, PlannedCall, PlannedFunction, Push};
-use pcce_model::{Function, RuntimeCall, Unannounced};
+use pcce_model::plan::{Action, FrameBegins, Leaves, PlannedCall, PlannedFunction, Push};
+use pcce_model::{CallKind, Function, RuntimeCall, TypeId, Unannounced};
 
 /// Rewrites a function.
 pub struct Rewriter<'a, 'm> {
@@ -123,6 +128,56 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 layout::RELATIVE,
             );
         }
+        if let Some(site) = self.planned.stub {
+            self.stub(site);
+        }
+    }
+
+    /// Makes the stub, and the word through which replaceable calls reach the function
+    /// ([`PlannedFunction::stub`]).
+    fn stub(&self, site: u32) {
+        let (value, name) = (self.code.value, &self.function.name);
+        let call = value.thunk(&format!("{name}{STUB}"));
+        call.set_called(value.operand());
+        let code = FunctionCode::of_thunk(call);
+        // The ids are the function's, and so is the record in verify mode.
+        let function = Function {
+            calls: vec![external_call(name, self.function.ty)],
+            unannounced: Unannounced::Never,
+            ..self.function.clone()
+        };
+        let planned = PlannedFunction {
+            calls: vec![PlannedCall {
+                call: 0,
+                action: Action::Push(Push::Zero),
+                left: 0,
+                stays: false,
+                site,
+                runs_task: false,
+                creation_site: None,
+                keeps_frame: false,
+                replaceable: false,
+            }],
+            frame: Some(FrameBegins { at_pushes: [0].into(), ..FrameBegins::default() }),
+            entry_site: None,
+            stub: None,
+            base: abi::NO_RANGE,
+            leaves: Leaves::Marking,
+            needs_offset: false,
+            begins_stack: false,
+        };
+        let (frame, entry_frame, found, shadow) = (None, None, Found::NotNeeded, None);
+        let (b, symbols) = (self.b, self.symbols);
+        let (function, planned, code, id) = (&function, &planned, &code, self.id);
+        Rewriter { b, symbols, function, planned, code, id, frame, entry_frame, found, shadow }.run();
+        for attribute in PROMISES {
+            code.value.remove_attribute(attribute);
+            call.remove_attribute(attribute);
+        }
+        let word = b.module.bound_word(name);
+        word.initialize(code.value.address().into());
+        let bound = b.module.machine().load_bound(name);
+        code.value.go_on_where_bound(bound, word.address());
     }
 
     /// Makes a function that pushes and calls this one, for open calls from other modules. Returns that call.
@@ -288,6 +343,12 @@ impl<'a, 'm> Rewriter<'a, 'm> {
 
     fn call(&self, call: &PlannedCall) {
         let instruction = self.code.calls[call.call];
+        if call.replaceable {
+            self.b.before(*instruction, *instruction);
+            let callee = instruction.called().as_function().expect("it calls a function by its name");
+            let word = self.b.module.bound_word(&callee.name());
+            instruction.set_called(self.b.load_address(word.address()).into());
+        }
         let begins = self.planned.frame.as_ref();
         let at = match begins.is_some_and(|begins| begins.is_before(&self.function.calls[call.call])) {
             true => *instruction,
@@ -445,5 +506,22 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 layout::LEFT,
             );
         }
+    }
+}
+
+/// The call that a stub makes.
+fn external_call(name: &str, ty: TypeId) -> pcce_model::Call {
+    pcce_model::Call {
+        kind: CallKind::External(name.to_owned()),
+        block: 0,
+        ends_block: false,
+        frequency: 1.0,
+        ty,
+        is_virtual: None,
+        compared: false,
+        may_be_jump: false,
+        sibling: None,
+        tail_group: None,
+        edge: None,
     }
 }

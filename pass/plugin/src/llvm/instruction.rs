@@ -198,6 +198,15 @@ impl<'m> Call<'m> {
         unsafe { Operand::new(LLVMGetCalledValue(self.raw())) }
     }
 
+    /// Calls another function of the same type.
+    pub fn set_called(self, callee: Operand<'m>) {
+        // SAFETY: a live call, whose last operand is the callee, and a pointer.
+        unsafe {
+            let last = LLVMGetNumOperands(self.raw()) - 1;
+            LLVMSetOperand(self.raw(), last as u32, callee.raw());
+        }
+    }
+
     /// The type of the function that is called.
     pub fn signature(self) -> Signature<'m> {
         Signature(self.site().get_called_fn_type())
@@ -371,6 +380,8 @@ impl<'m> Module<'m> {
             let function = LLVMAddFunction(self.raw(), name.as_ptr(), LLVMGetCalledFunctionType(call.raw()));
             if is_of_image {
                 LLVMSetVisibility(function, inkwell::llvm_sys::LLVMVisibility::LLVMHiddenVisibility);
+                // Another name may lead there, too: LLVM must not take their addresses for different ones.
+                LLVMSetUnnamedAddress(function, inkwell::llvm_sys::LLVMUnnamedAddr::LLVMGlobalUnnamedAddr);
             }
             Function::of(function).expect("a function")
         }

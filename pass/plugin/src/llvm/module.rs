@@ -15,6 +15,8 @@ use inkwell::types::{AsTypeRef, BasicMetadataTypeEnum, BasicType};
 use inkwell::values::{ArrayValue, AsValueRef, BasicValue};
 use inkwell::{GlobalVisibility, ThreadLocalMode};
 
+use pcce_abi::functions::BOUND;
+
 use super::measure::Bitcode;
 use super::run::Run;
 use super::shim::*;
@@ -256,6 +258,17 @@ impl<'m> Module<'m> {
         Address(global.as_pointer_value())
     }
 
+    /// The word through which the library calls its function of this name, wherever it is defined.
+    pub fn bound_word(self, name: &str) -> Variable<'m> {
+        let name = format!("{name}{BOUND}");
+        let global = self.llvm().get_global(&name).unwrap_or_else(|| {
+            let global = self.llvm().add_global(self.context().ptr_type(AddressSpace::default()), None, &name);
+            global.set_visibility(GlobalVisibility::Hidden);
+            global
+        });
+        Variable(global)
+    }
+
     /// Gives every global a name, by which assembly can refer to it.
     pub fn name_globals(self) {
         // SAFETY: live module.
@@ -333,9 +346,17 @@ impl<'m> Module<'m> {
 
     /// A name for a function by which other objects of the image can refer to it, as it is here.
     pub fn add_hidden_alias(self, name: &str, function: Function<'m>) {
+        let declared = self.llvm().get_function(name).map(Function);
         let alias = self.add_alias(name, function);
-        // SAFETY: a live alias.
-        unsafe { LLVMSetVisibility(alias.raw(), inkwell::llvm_sys::LLVMVisibility::LLVMHiddenVisibility) };
+        // SAFETY: live values of this module; nothing refers to the declaration afterwards.
+        unsafe {
+            LLVMSetVisibility(alias.raw(), inkwell::llvm_sys::LLVMVisibility::LLVMHiddenVisibility);
+            if let Some(declared) = declared {
+                LLVMReplaceAllUsesWith(declared.raw(), alias.raw());
+                LLVMDeleteFunction(declared.raw());
+                LLVMSetValueName2(alias.raw(), name.as_ptr().cast(), name.len());
+            }
+        }
     }
 
     fn add_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {

@@ -29,6 +29,9 @@ pub trait Machine: Sync {
     /// One instruction that loads `symbol + offset`, of 64 bits, into the result.
     fn load_value(&self, symbol: &str, offset: usize) -> InlineAssembly;
 
+    /// One instruction that loads the address of the function to which the loader has bound a name.
+    fn load_bound(&self, name: &str) -> InlineAssembly;
+
     /// The functions that this machine's code generator calls, besides those of all machines: names as in
     /// `data/inserted.txt`.
     fn inserted_calls(&self) -> &'static str;

@@ -67,6 +67,11 @@ impl Machine for X86_64 {
         InlineAssembly { text: format!("movabsq $${symbol}+{offset}, $0"), constraints: "=r" }
     }
 
+    fn load_bound(&self, name: &str) -> InlineAssembly {
+        let name = name.replace('$', "$$");
+        InlineAssembly { text: format!("movq {name}@GOTPCREL(%rip), $0"), constraints: "=r" }
+    }
+
     fn canonical_frame_address(&self) -> (&'static str, u64) {
         ("llvm.addressofreturnaddress.p0", size_of::<u64>() as u64)
     }

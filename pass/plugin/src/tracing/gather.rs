@@ -83,7 +83,7 @@ fn calls_back(program: &Program, skipped: &[bool]) -> Vec<bool> {
             let calls = function.calls.iter().any(|call| match call.kind.reach() {
                 Reach::Function(callee) => !skipped[callee.index()] || found[callee.index()],
                 Reach::Runtime | Reach::Nothing => call.kind.name().is_some_and(ends_or_jumps),
-                Reach::Pointer | Reach::Outside => true,
+                Reach::Replaceable(_) | Reach::Pointer | Reach::Outside => true,
             });
             // The callees of its tail calls are not looked at.
             let calls = calls || !function.tail_callees.is_empty() || function.jumps_about;
@@ -297,6 +297,9 @@ impl<'m> Reader<'_, 'm> {
                 Kind::Open(Some(self.names.number(text)))
             }
             CallKind::Silent(text) | CallKind::Published(text) => Kind::Closed(self.names.number(text)),
+            CallKind::Replaceable(callee) => {
+                Kind::Open(Some(self.names.number(&self.program[*callee].name)))
+            }
             CallKind::External(text) => Kind::Open(Some(self.names.number(text))),
             CallKind::Indirect | CallKind::Asm => Kind::Open(None),
             CallKind::Runtime(_) => name().map_or(Kind::Open(None), Kind::Closed),

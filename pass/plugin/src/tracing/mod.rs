@@ -55,7 +55,7 @@ pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<V
                 match call.kind.reach() {
                     Reach::Function(callee) => waiting.push(callee),
                     Reach::Runtime | Reach::Nothing => {}
-                    Reach::Pointer | Reach::Outside => {
+                    Reach::Replaceable(_) | Reach::Pointer | Reach::Outside => {
                         return Err(Error::UntracedCalls { function: program[first].name.clone() });
                     }
                 }
