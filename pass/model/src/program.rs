@@ -106,11 +106,7 @@ impl CallKind {
     pub fn callee(&self) -> Option<FunctionId> {
         match self.reach() {
             Reach::Function(callee) => Some(callee),
-            Reach::Replaceable(_)
-            | Reach::Pointer
-            | Reach::Outside
-            | Reach::Runtime
-            | Reach::Nothing => None,
+            Reach::Replaceable(_) | Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => None,
         }
     }
 

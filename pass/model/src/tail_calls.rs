@@ -99,11 +99,9 @@ pub fn find_groups(functions: &mut [Function], open: bool) -> Vec<u32> {
                     let unpushed = open || functions[callee.index()].silent;
                     (leaves && unpushed).then(|| number(&[callee])).flatten()
                 }
-                Reach::Replaceable(_)
-                | Reach::Pointer
-                | Reach::Outside
-                | Reach::Runtime
-                | Reach::Nothing => None,
+                Reach::Replaceable(_) | Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => {
+                    None
+                }
             };
             found.extend(group.map(|group| (i, c, group)));
         }

@@ -178,20 +178,22 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   leaveTo(F, At, Diverts, &T, T, MDBuilder(F.getContext()).createUnlikelyBranchWeights());
 }
 
-// Makes the thunk T go on in its own callee where the assembly finds the callee's address. Then the word Word leads
-// to the callee, too.
-void pcce_shim_go_on_where_bound(LLVMValueRef V, const char *Text, size_t TextLen, const char *Constraints,
-                                 size_t ConstraintsLen, LLVMValueRef Word) {
-  Function &T = *unwrap<Function>(V);
+// Makes the thunk with the call V call what the assembly finds. Where that is the function of the thunk, the thunk goes
+// on there, and the word Word leads there, too.
+void pcce_shim_call_bound(LLVMValueRef V, const char *Text, size_t TextLen, const char *Constraints,
+                          size_t ConstraintsLen, LLVMValueRef Word) {
+  auto &Original = *unwrap<CallBase>(V);
+  Function &T = *Original.getFunction();
   GlobalAlias *Own = T.getParent()->getNamedAlias((T.getName() + ".own").str());
   Instruction *At = behindAllocas(T);
   IRBuilder<> B(At);
   B.SetCurrentDebugLocation(DebugLoc());
-  auto *Asm = InlineAsm::get(FunctionType::get(B.getInt64Ty(), false), StringRef(Text, TextLen),
+  auto *Asm = InlineAsm::get(FunctionType::get(B.getPtrTy(), false), StringRef(Text, TextLen),
                              StringRef(Constraints, ConstraintsLen), /*hasSideEffects=*/false);
   CallInst *Bound = B.CreateCall(Asm);
   Bound->setDoesNotThrow();
-  Value *Same = B.CreateICmpEQ(Bound, B.CreatePtrToInt(Own, B.getInt64Ty()));
+  Original.setCalledOperand(Bound);
+  Value *Same = B.CreateICmpEQ(Bound, Own);
   CallInst *Call = leaveTo(T, At, Same, Own, T, nullptr);
   B.SetInsertPoint(Call);
   B.CreateAlignedStore(Own, unwrap(Word), Align(8))->setAtomic(AtomicOrdering::Monotonic);

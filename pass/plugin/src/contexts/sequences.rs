@@ -138,7 +138,6 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     fn stub(&self, site: u32) {
         let (value, name) = (self.code.value, &self.function.name);
         let call = value.thunk(&format!("{name}{STUB}"));
-        call.set_called(value.operand());
         let code = FunctionCode::of_thunk(call);
         // The ids are the function's, and so is the record in verify mode.
         let function = Function {
@@ -177,7 +176,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         let word = b.module.bound_word(name);
         word.initialize(code.value.address().into());
         let bound = b.module.machine().load_bound(name);
-        code.value.go_on_where_bound(bound, word.address());
+        call.call_bound(bound, word.address());
     }
 
     /// Makes a function that pushes and calls this one, for open calls from other modules. Returns that call.

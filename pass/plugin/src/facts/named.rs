@@ -44,7 +44,9 @@ impl<'m> Uses<'m> {
             CallKind::Direct(_) | CallKind::Silent(_) | CallKind::Published(_) => {
                 *self.known.entry(call.called()).or_default() += 1;
             }
-            CallKind::Replaceable(_) | CallKind::External(_) => *self.leaving.entry(call.called()).or_default() += 1,
+            CallKind::Replaceable(_) | CallKind::External(_) => {
+                *self.leaving.entry(call.called()).or_default() += 1
+            }
             CallKind::Indirect | CallKind::Asm | CallKind::Runtime(_) => {}
         }
     }

@@ -1,6 +1,5 @@
 //! Functions and their blocks.
 
-use crate::machine::InlineAssembly;
 use std::hash::Hash;
 
 use std::ffi::c_void;
@@ -169,23 +168,6 @@ impl<'m> Function<'m> {
         let (id, top) = (id.0.as_value_ref(), top.0.as_value_ref());
         // SAFETY: live functions, and the addresses of words.
         unsafe { pcce_shim_divert(self.raw(), thunk.raw(), id, top, tag) }
-    }
-
-    /// Makes this function, a [thunk](Self::thunk), go on in its own callee where that is what `bound`, an
-    /// instruction, finds. Then the word leads there, too.
-    pub fn go_on_where_bound(self, bound: InlineAssembly, word: Address<'m>) {
-        let (text, constraints) = (bound.text, bound.constraints);
-        // SAFETY: a live thunk, and the address of a word; the texts are copied.
-        unsafe {
-            pcce_shim_go_on_where_bound(
-                self.raw(),
-                text.as_ptr(),
-                text.len(),
-                constraints.as_ptr(),
-                constraints.len(),
-                word.0.as_value_ref(),
-            );
-        }
     }
 
     /// Makes the function begin with a call of `name`, of the same image, of `entry_len`

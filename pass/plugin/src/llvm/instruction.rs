@@ -13,6 +13,7 @@ use inkwell::values::{AsValueRef, CallSiteValue, InstructionOpcode, InstructionV
 use super::shim::*;
 use super::value::text;
 use super::{Address, Alias, Block, Function, Module, Operand, Signature, Word};
+use crate::machine::InlineAssembly;
 use pcce_abi::skeleton::FUNCTION_SYMBOLS;
 use pcce_model::SourceLocation;
 
@@ -204,6 +205,23 @@ impl<'m> Call<'m> {
         unsafe {
             let last = LLVMGetNumOperands(self.raw()) - 1;
             LLVMSetOperand(self.raw(), last as u32, callee.raw());
+        }
+    }
+
+    /// Makes this call of a [thunk](Function::thunk) reach what `bound`, an instruction, finds. Where that is the
+    /// thunk's function itself, the thunk goes on there, and the word leads there, too.
+    pub fn call_bound(self, bound: InlineAssembly, word: Address<'m>) {
+        let (text, constraints) = (bound.text, bound.constraints);
+        // SAFETY: a live call of a thunk, and the address of a word; the texts are copied.
+        unsafe {
+            pcce_shim_call_bound(
+                self.raw(),
+                text.as_ptr(),
+                text.len(),
+                constraints.as_ptr(),
+                constraints.len(),
+                word.0.as_value_ref(),
+            );
         }
     }
 

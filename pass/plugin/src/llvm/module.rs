@@ -262,7 +262,8 @@ impl<'m> Module<'m> {
     pub fn bound_word(self, name: &str) -> Variable<'m> {
         let name = format!("{name}{BOUND}");
         let global = self.llvm().get_global(&name).unwrap_or_else(|| {
-            let global = self.llvm().add_global(self.context().ptr_type(AddressSpace::default()), None, &name);
+            let global =
+                self.llvm().add_global(self.context().ptr_type(AddressSpace::default()), None, &name);
             global.set_visibility(GlobalVisibility::Hidden);
             global
         });

@@ -63,8 +63,8 @@ unsafe extern "C" {
     pub fn pcce_shim_assembly_name(value: LLVMValueRef, on_name: TextCallback, context: *mut c_void);
     pub fn pcce_shim_entry_count(function: LLVMValueRef) -> f64;
     pub fn pcce_shim_make_thunk(function: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
-    pub fn pcce_shim_go_on_where_bound(
-        thunk: LLVMValueRef,
+    pub fn pcce_shim_call_bound(
+        call: LLVMValueRef,
         text: *const u8,
         text_len: usize,
         constraints: *const u8,

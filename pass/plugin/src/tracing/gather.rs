@@ -297,9 +297,7 @@ impl<'m> Reader<'_, 'm> {
                 Kind::Open(Some(self.names.number(text)))
             }
             CallKind::Silent(text) | CallKind::Published(text) => Kind::Closed(self.names.number(text)),
-            CallKind::Replaceable(callee) => {
-                Kind::Open(Some(self.names.number(&self.program[*callee].name)))
-            }
+            CallKind::Replaceable(callee) => Kind::Open(Some(self.names.number(&self.program[*callee].name))),
             CallKind::External(text) => Kind::Open(Some(self.names.number(text))),
             CallKind::Indirect | CallKind::Asm => Kind::Open(None),
             CallKind::Runtime(_) => name().map_or(Kind::Open(None), Kind::Closed),

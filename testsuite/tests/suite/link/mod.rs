@@ -9,6 +9,7 @@ mod mixtures;
 mod objects;
 mod pic_code;
 mod reachability;
+mod replaceable;
 mod replaced_names;
 mod split_dwarf;
 mod tail_calls;

@@ -1,0 +1,99 @@
+//! Functions of a library that another image may replace: the library's own calls of them reach whatever the loader has
+//! bound the names to.
+
+use std::path::Path;
+
+use pcce_testsuite::{artifact, command, folded, llvm, run, source, work_folder, write_files};
+
+const SOURCES: [(&str, &str); 5] = [
+    ("library.h", source!("link/replaceable/library.h")),
+    ("first.cpp", source!("link/replaceable/first.cpp")),
+    ("second.cpp", source!("link/replaceable/second.cpp")),
+    ("main.cpp", source!("link/replaceable/main.cpp")),
+    ("other.cpp", source!("link/replaceable/other.cpp")),
+];
+
+/// How the program is run: what is loaded before the library, and the program's arguments.
+const RUNS: [(&str, &[&str]); 11] = [
+    ("", &[]),
+    ("./libother.so", &[]),
+    ("./libplain.so", &[]),
+    ("", &["now", "./libcopy.so", "./libcopy2.so"]),
+    ("", &["close", "./libcopy.so", "./libcopy2.so", "./libcopy.so"]),
+    ("", &["deep", "./libcopy.so"]),
+    ("./libother.so", &["deep", "./libcopy.so", "./libcopy2.so"]),
+    ("./libother.so", &["lazy", "./libcopy.so"]),
+    ("./libplain.so", &["close", "./libcopy.so", "./libcopy2.so", "./libcopy.so"]),
+    ("", &["namespace", "./libcopy.so"]),
+    ("./libplain.so", &["namespace", "./libcopy.so"]),
+];
+
+fn pcce(folder: &Path, flags: &str, words: &str) {
+    let mut clang = command(artifact("pcce-clang++"), &["-g", "-w"]);
+    let clang = clang.args(flags.split_whitespace()).args(words.split_whitespace());
+    run(clang.current_dir(folder)).expect_success();
+}
+
+/// The output of each run, with the contexts of its tokens. Verify mode cannot compare calls between two runtimes.
+fn outputs(folder: &Path, program: &str, verify: bool) -> Vec<String> {
+    let has_one_runtime = |words: &[&str]| !words.iter().any(|word| ["deep", "namespace"].contains(word));
+    let output = |&(preload, words): &(&str, &[&str])| {
+        let mut process = command(folder.join(program), words);
+        let process = process.current_dir(folder).env("LD_LIBRARY_PATH", folder).env("LD_PRELOAD", preload);
+        let lines = run(process).expect_success().stdout;
+        let contexts = folded(folder, &[program, "--dicts", "."], &lines);
+        // Beside another runtime, a call through a pointer is known only if the pointer was compared.
+        format!("{preload} {words:?}\n{}", contexts.replace(";<unknown calls>", ""))
+    };
+    RUNS.iter().filter(|(_, words)| !verify || has_one_runtime(words)).map(output).collect()
+}
+
+#[test]
+fn calls_reach_what_the_loader_has_bound() {
+    for (number, (flags, linking)) in [
+        ("-O2", "-fuse-ld=lld"),
+        ("-O2 --pcce-verify", "-fuse-ld=bfd -Wl,-z,now -Wl,-z,relro"),
+        ("-O0 --pcce-verify", "-fuse-ld=gold -Wl,-z,lazy"),
+        ("-O1 -fno-plt -fcf-protection=full", "-fuse-ld=mold -Wl,-z,now"),
+        ("-O2 -fno-semantic-interposition --pcce-verify", "-fuse-ld=lld -Wl,--gc-sections"),
+        ("-Os -ffunction-sections -fdata-sections", "-fuse-ld=bfd -Wl,-Bsymbolic-functions"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let folder = work_folder(&format!("link_replaceable/{number}"));
+        write_files(&folder, SOURCES);
+        let plain = ["-O1", "-w", "-fPIC", "-shared", "-DPLAIN", "other.cpp", "-o", "libplain.so", "-I"];
+        let mut plain = command(llvm("clang++"), &plain);
+        run(plain.arg(artifact("include")).current_dir(&folder)).expect_success();
+        let built = |mode: &str| {
+            let flags = format!("{flags} --pcce-mode={mode}");
+            pcce(&folder, &flags, &format!("{linking} -fPIC -shared first.cpp second.cpp -o liblib.so"));
+            pcce(&folder, &flags, "-fPIC -shared other.cpp -o libother.so");
+            for copy in ["libcopy.so", "libcopy2.so"] {
+                std::fs::copy(folder.join("liblib.so"), folder.join(copy)).unwrap();
+            }
+            for (program, pie) in [("program", "-pie"), ("fixed", "-no-pie -fno-pic")] {
+                pcce(&folder, &flags, &format!("{pie} main.cpp -L. -llib -o {program}"));
+            }
+            ["program", "fixed"].map(|program| outputs(&folder, program, flags.contains("verify")))
+        };
+        // Module mode pushes for each of these calls.
+        let (expected, found) = (built("module"), built("link"));
+        for (expected, found) in expected.iter().zip(&found) {
+            for (expected, found) in expected.iter().zip(found) {
+                let lines = || expected.lines().zip(found.lines());
+                assert_eq!(
+                    lines().find(|(expected, found)| expected != found),
+                    None,
+                    "{flags} {linking}\n{expected}"
+                );
+                assert_eq!(found, expected, "{flags} {linking}");
+            }
+        }
+        let lines = expected[0][1].lines();
+        let replaced = lines.filter(|line| line.starts_with("other ")).count();
+        let bound_by_link = linking.contains("symbolic");
+        assert!(replaced > if bound_by_link { 0 } else { 20 }, "{}", expected[0][1]);
+    }
+}
