@@ -224,7 +224,9 @@ impl Symbols {
                     check("site", at, "function", *callee, module.functions.len())?;
                     *callee += first_function;
                 }
-                SiteKind::External(name) | SiteKind::Replaced(name) => *name = name_of("site", at, *name, names)?,
+                SiteKind::External(name) | SiteKind::Replaced(name) => {
+                    *name = name_of("site", at, *name, names)?
+                }
                 SiteKind::Entry => self.functions[function as usize].enters = true,
                 SiteKind::Direct(None) | SiteKind::Indirect | SiteKind::Asm | SiteKind::Capture => {}
             }
