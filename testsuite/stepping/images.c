@@ -1,5 +1,5 @@
 // A program that is called back by a library, and calls it by name, through pointers, and out of a cycle; with
-// -DLIBRARY, the library; with -DPLAIN, one that is built without the pass, and calls both. With -DJUMPS calls in tail
+// -DLIBRARY, the library; with -DREPLACING, one that replaces a function of that library; with -DPLAIN, one that is built without the pass, and calls both. With -DJUMPS calls in tail
 // position are jumps.
 #define NOINLINE __attribute__((noinline))
 #ifdef JUMPS
@@ -20,6 +20,13 @@ int hop(int n, int (*to)(int, called *), called *f) {
   r += to(n, f);
   KEEP;
   return r;
+}
+#elif defined REPLACING
+// In the place of the library's.
+int away(int n, called *f) {
+  int r = f(n);
+  KEEP;
+  return r + f(n + 1);
 }
 #elif defined LIBRARY
 volatile int sum;

@@ -171,9 +171,10 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   Instruction *At = behindAllocas(F);
   IRBuilder<> B(At);
   B.SetCurrentDebugLocation(DebugLoc());
-  auto Load = [&](LLVMValueRef Word) { return B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Word), Align(8)); };
-  Value *Positive = B.CreateICmpSGT(Load(Id), B.getInt64(0));
-  Value *Tagged = B.CreateIsNotNull(B.CreateAnd(Load(Top), Tag));
+  Value *Positive = B.CreateICmpSGT(B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Id), Align(8)), B.getInt64(0));
+  // Only the lowest byte: machines test a byte in memory.
+  Value *Lowest = B.CreateAlignedLoad(B.getInt8Ty(), unwrap(Top), Align(8));
+  Value *Tagged = B.CreateIsNotNull(B.CreateAnd(Lowest, Tag));
   Value *Diverts = B.CreateOr(Positive, Tagged);
   leaveTo(F, At, Diverts, &T, T, MDBuilder(F.getContext()).createUnlikelyBranchWeights());
 }

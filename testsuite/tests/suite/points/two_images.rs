@@ -92,7 +92,20 @@ fn every_point_between_images() {
         ("module", "link", "-O1"),
         ("module", "module", "-O2"),
     ] {
-        every_point_of(program, library, level, false);
+        every_point_of(program, library, level, "");
+    }
+}
+
+/// Another library's function has the place of one that the library calls.
+#[test]
+fn every_point_where_a_function_is_replaced() {
+    for (program, library, level) in [
+        ("link", "link", "-O2"),
+        ("module", "link", "-O0"),
+        ("lto", "link", "-O1"),
+        ("link", "module", "-O2"),
+    ] {
+        every_point_of(program, library, level, "replaced");
     }
 }
 
@@ -103,14 +116,16 @@ fn every_point_between_images_with_jumps() {
     for (program, library) in
         [("lto", "lto"), ("lto", "module"), ("link", "link"), ("link", "lto"), ("module", "link")]
     {
-        every_point_of(program, library, "-O2", true);
+        every_point_of(program, library, "-O2", "jumps");
     }
 }
 
-fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bool) {
+/// `kind`: with calls in tail position that are jumps, with a function that is replaced, or neither.
+fn every_point_of(program_mode: &str, library_mode: &str, level: &str, kind: &str) {
+    let (jumps, replaced) = (kind == "jumps", kind == "replaced");
     let source = repository().join("testsuite/stepping/images.c").display().to_string();
     let include = include("runtime-lib/include");
-    let name = format!("{program_mode}-{library_mode}{level}{}", if jumps { "-jumps" } else { "" });
+    let name = format!("{program_mode}-{library_mode}{level}{kind}");
     let work = work_folder(&format!("anywhere/images-{name}"));
     let build = |mode: &str, flags: &[&str], output: &str| {
         let to = work.join(output);
@@ -130,7 +145,9 @@ fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bo
     // It has no line table, so it is plain code for the symboliser, too.
     let plain = ["-shared", "-fPIC", "-O1", "-fno-optimize-sibling-calls", "-DPLAIN", &source, "-o"];
     run(command(llvm("clang"), &plain).arg(work.join("libplain.so"))).expect_success();
-    let program = build(program_mode, &["-limages", "-lplain", &path, &found_at], "program");
+    let replacing = build(library_mode, &["-shared", "-fPIC", "-DREPLACING"], "libreplacing.so");
+    let first = if replaced { "-Wl,--no-as-needed,-lreplacing" } else { "-limages" };
+    let program = build(program_mode, &[&path, first, "-limages", "-lplain", &found_at], "program");
 
     let output = run(&mut command(&program, &[])).expect_success();
     let lines: Vec<Vec<&str>> = output.stdout.lines().map(|line| line.split(' ').collect()).collect();
@@ -141,10 +158,12 @@ fn every_point_of(program_mode: &str, library_mode: &str, level: &str, jumps: bo
     };
     let addresses = points.iter().flat_map(|point| of_point(point)).collect();
     let images = images(&lines, &program, &addresses);
-    assert_eq!(images.len(), 3, "{name}");
+    assert_eq!(images.len(), if replaced { 4 } else { 3 }, "{name}");
     let tokens: String = points.iter().map(|point| format!("{}\n", point[0])).collect();
     let mut decode = command(artifact("pcce"), &["decode", "--format", "json", "--dict"]);
-    let traces = run_with_input(decode.arg(&library).arg(&program), &tokens).expect_success().stdout;
+    let traces = run_with_input(decode.arg(&library).arg("--dict").arg(&replacing).arg(&program), &tokens)
+        .expect_success()
+        .stdout;
     assert_eq!(traces.lines().count(), points.len(), "{name}");
     // A tail call without a name: callees through a pointer to another image are not known.
     let is_jump = |frame: &Frame| matches!(frame, Frame::Tail(name) if !name.is_empty());
