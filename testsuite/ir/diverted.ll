@@ -12,15 +12,15 @@ define i32 @visible(i32 %x, ptr %y) {
 ; CHECK-NEXT:    %pcce.frame = alloca
 ; CHECK-NEXT:    %[[ID:[0-9]+]] = load i64, ptr @__pcce_tls
 ; CHECK-NEXT:    %[[POSITIVE:[0-9]+]] = icmp sgt i64 %[[ID]], 0
-; CHECK-NEXT:    %[[TOP:[0-9]+]] = load i64, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
-; CHECK-NEXT:    %[[BIT:[0-9]+]] = and i64 %[[TOP]], 1
-; CHECK-NEXT:    %[[RELATIVE:[0-9]+]] = icmp ne i64 %[[BIT]], 0
-; CHECK-NEXT:    %[[OPEN:[0-9]+]] = or i1 %[[POSITIVE]], %[[RELATIVE]]
-; CHECK-NEXT:    br i1 %[[OPEN]], label %[[DIVERT:[0-9]+]], label %[[HERE:[0-9]+]]
+; CHECK-NEXT:    br i1 %[[POSITIVE]], label %[[DIVERT:[0-9]+]], label %[[NEXT:[0-9]+]]
 ; CHECK:       [[DIVERT]]:
 ; CHECK-NEXT:    %[[R:[0-9]+]] = musttail call i32 @visible.pcce_open(i32 %x, ptr %y)
 ; CHECK-NEXT:    ret i32 %[[R]]
-; CHECK:       [[HERE]]:
+; CHECK:       [[NEXT]]:
+; CHECK-NEXT:    %[[TOP:[0-9]+]] = load i8, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    %[[BIT:[0-9]+]] = and i8 %[[TOP]], 1
+; CHECK-NEXT:    %[[RELATIVE:[0-9]+]] = icmp ne i8 %[[BIT]], 0
+; CHECK-NEXT:    br i1 %[[RELATIVE]], label %[[DIVERT]], label %{{.*}}
 ; CHECK:         store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    invoke void @external()
   call void @external()

@@ -18,6 +18,9 @@ use crate::{Module, Order};
 
 /// A call with more guesses is not compared.
 const MOST: usize = 3;
+/// In a library, calls with fewer expected executions for an activation of their functions are not compared: a comparison
+/// takes more code than a push thunk.
+const OFTEN: f64 = 0.25;
 /// The expected share of executions in which a compared pointer is none of the targets: LLVM's weight of an
 /// unlikely branch.
 const ELSEWHERE: f64 = 1.0 / (1 << 20) as f64;
@@ -176,8 +179,11 @@ impl<'a> Added<'a> {
         }
         for (id, function) in program.iter() {
             for (c, call) in function.calls.iter().enumerate() {
-                // A library has no open node.
-                let pushes = || call.edge.is_none_or(|edge| encoding.edge(edge).pushes());
+                // In a library, which has no open node, each call through a pointer pushes.
+                let pushes = || match call.edge {
+                    Some(edge) => encoding.edge(edge).pushes(),
+                    None => call.frequency >= OFTEN,
+                };
                 if call.kind != CallKind::Indirect || call.compared || !pushes() {
                     continue;
                 }

@@ -137,11 +137,9 @@ static Instruction *behindAllocas(Function &F) {
   return &*At;
 }
 
-// In front of At, leaves F's activation to Callee, which has the signature and the attributes of Like, if Condition
-// holds. Returns the call.
-static CallInst *leaveTo(Function &F, Instruction *At, Value *Condition, Value *Callee, Function &Like,
-                         MDNode *Weights) {
-  Instruction *End = SplitBlockAndInsertIfThen(Condition, At, /*Unreachable=*/true, Weights);
+// In front of End, leaves F's activation to Callee, which has the signature and the attributes of Like. Returns the
+// call.
+static CallInst *leaveTo(Function &F, Instruction *End, Value *Callee, Function &Like) {
   IRBuilder<> B(End);
   SmallVector<Value *, 8> Arguments;
   for (Argument &A : F.args())
@@ -169,14 +167,19 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   Function &F = *unwrap<Function>(V);
   Function &T = *unwrap<Function>(ThunkV);
   Instruction *At = behindAllocas(F);
+  MDNode *Unlikely = MDBuilder(F.getContext()).createUnlikelyBranchWeights();
   IRBuilder<> B(At);
   B.SetCurrentDebugLocation(DebugLoc());
   Value *Positive = B.CreateICmpSGT(B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Id), Align(8)), B.getInt64(0));
-  // Only the lowest byte: machines test a byte in memory.
+  Instruction *End = SplitBlockAndInsertIfThen(Positive, At, /*Unreachable=*/true, Unlikely);
+  // In a block of its own, the load of the lowest byte becomes part of the test.
+  Instruction *Next = SplitBlock(At->getParent(), At)->getSinglePredecessor()->getTerminator();
+  B.SetInsertPoint(Next);
   Value *Lowest = B.CreateAlignedLoad(B.getInt8Ty(), unwrap(Top), Align(8));
   Value *Tagged = B.CreateIsNotNull(B.CreateAnd(Lowest, Tag));
-  Value *Diverts = B.CreateOr(Positive, Tagged);
-  leaveTo(F, At, Diverts, &T, T, MDBuilder(F.getContext()).createUnlikelyBranchWeights());
+  B.CreateCondBr(Tagged, End->getParent(), At->getParent(), Unlikely);
+  Next->eraseFromParent();
+  leaveTo(F, End, &T, T);
 }
 
 // Makes the thunk with the call V call what the assembly finds. Where that is the function of the thunk, the thunk goes
@@ -195,7 +198,7 @@ void pcce_shim_call_bound(LLVMValueRef V, const char *Text, size_t TextLen, cons
   Bound->setDoesNotThrow();
   Original.setCalledOperand(Bound);
   Value *Same = B.CreateICmpEQ(Bound, Own);
-  CallInst *Call = leaveTo(T, At, Same, Own, T, nullptr);
+  CallInst *Call = leaveTo(T, SplitBlockAndInsertIfThen(Same, At, /*Unreachable=*/true), Own, T);
   B.SetInsertPoint(Call);
   B.CreateAlignedStore(Own, unwrap(Word), Align(8))->setAtomic(AtomicOrdering::Monotonic);
 }
