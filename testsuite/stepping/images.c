@@ -1,6 +1,6 @@
 // A program that is called back by a library, and calls it by name, through pointers, and out of a cycle; with
-// -DLIBRARY, the library; with -DREPLACING, one that replaces a function of that library; with -DPLAIN, one that is built without the pass, and calls both. With -DJUMPS calls in tail
-// position are jumps.
+// -DLIBRARY, the library; with -DREPLACING, one that replaces a function of that library; with -DPLAIN, one that is
+// built without the pass, and calls both. With -DJUMPS calls in tail position are jumps.
 #define NOINLINE __attribute__((noinline))
 #ifdef JUMPS
 #define KEEP

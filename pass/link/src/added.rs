@@ -18,8 +18,8 @@ use crate::{Module, Order};
 
 /// A call with more guesses is not compared.
 const MOST: usize = 3;
-/// In a library, calls with fewer expected executions for an activation of their functions are not compared: a comparison
-/// takes more code than a push thunk.
+/// In a library, calls with fewer expected executions for an activation of their functions are not compared: a
+/// comparison takes more code than a push thunk.
 const OFTEN: f64 = 0.25;
 /// The expected share of executions in which a compared pointer is none of the targets: LLVM's weight of an
 /// unlikely branch.
