@@ -5,7 +5,8 @@
 //# Chain[module] write: on_write < <unknown fputs> < print < main
 //# Chain[!module] write: on_write < <unknown fputs> < library_print < main
 //# Chain[module] write: on_write < <unknown fputs> < library_print < main
-//# Chain[!module] write: on_write < <unknown> < library_writes < main
+//# Chain[lto] write: on_write < <unknown> < library_writes < main
+//# Chain[link] write: on_write < library_writes < main
 //# Chain[module] write: on_write < <unknown> < library_writes < main
 //# Chain own: own < library_writes < main
 //# Chain after: main
