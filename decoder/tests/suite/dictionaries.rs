@@ -174,6 +174,7 @@ prop_compose! {
             kind: match kind {
                 0 => SiteKind::Direct(Some(name)),
                 1 => SiteKind::External(name),
+                6 => SiteKind::Replaced(name),
                 2 => SiteKind::Indirect,
                 3 => SiteKind::Asm,
                 4 => SiteKind::Capture,

@@ -170,6 +170,11 @@ pub fn merge(
 /// Finds the calls by names whose functions are the library's own unless another image replaces them.
 fn bind_replaceable(scratch: &Scratch, functions: &mut [Function], number: impl Fn(Place) -> FunctionId) {
     let replaceable = scratch.replaceable();
+    // The linker's `--wrap` binds the name otherwise in other modules than in the function's own, where the stub is.
+    let wrapped: HashSet<&str> = scratch
+        .names()
+        .filter_map(|name| name.strip_prefix("__wrap_").or(name.strip_prefix("__real_")))
+        .collect();
     // The word and the stub have names that are made of the function's.
     let is_plain = |name: &str| name.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.$".contains(&c));
     // The stub hands on the arguments. A function that pushes itself, or leaves its activation, must be called
@@ -182,7 +187,7 @@ fn bind_replaceable(scratch: &Scratch, functions: &mut [Function], number: impl 
         .map(|(name, place)| (name, number(place)))
         .filter(|&(name, id)| {
             let function = &functions[id.index()];
-            function.name == name && is_plain(name) && has_stub(function)
+            function.name == name && is_plain(name) && has_stub(function) && !wrapped.contains(name)
         })
         .collect();
     for function in functions.iter_mut().filter(|function| !function.returns_twice) {

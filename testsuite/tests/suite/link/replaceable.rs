@@ -97,3 +97,31 @@ fn calls_reach_what_the_loader_has_bound() {
         assert!(replaced > if bound_by_link { 0 } else { 20 }, "{}", expected[0][1]);
     }
 }
+
+/// `--wrap` binds a name otherwise in other modules than in the function's own.
+#[test]
+fn wrapped_names_reach_their_wrappers() {
+    let folder = work_folder("link_replaceable/wrapped");
+    let own = "#include <stdio.h>\nvoid f(int x) { printf(\"f %d\\n\", x); }\nvoid in_own(void) { f(1); }\n";
+    let other = "void f(int);\nvoid in_other(void) { f(2); f(3); }\n";
+    let wrapper = "#include <stdio.h>\nvoid __real_f(int);\nvoid __wrap_f(int x) { printf(\"wrapped \"); __real_f(x); }\n";
+    let main = "void in_own(void), in_other(void);\nint main(void) { in_own(); in_other(); return 0; }\n";
+    write_files(&folder, [("own.c", own), ("other.c", other), ("wrapper.c", wrapper), ("main.c", main)]);
+    for linker in ["bfd", "gold", "lld", "mold"] {
+        let output = |compiler: &Path| {
+            let clang = |words: &str| {
+                let mut clang = command(compiler, &["-O1", "-fno-inline", "-fsemantic-interposition"]);
+                run(clang.args(words.split(' ')).current_dir(&folder)).expect_success();
+            };
+            let link =
+                format!("-fuse-ld={linker} -Wl,--wrap=f -fPIC -shared own.c other.c wrapper.c -o liblib.so");
+            clang(&link);
+            clang("main.c -L. -llib -o program");
+            let mut program = command(folder.join("program"), &[]);
+            run(program.env("LD_LIBRARY_PATH", &folder)).expect_success().stdout
+        };
+        let expected = output(&llvm("clang"));
+        assert!(expected.contains("wrapped f 2"), "{linker}: {expected}");
+        assert_eq!(output(&artifact("pcce-clang")), expected, "{linker}");
+    }
+}
