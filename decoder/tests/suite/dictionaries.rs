@@ -135,7 +135,7 @@ prop_compose! {
             (0_u32..4, 0_u64..4, -1_i64..2, any::<[bool; 3]>(), proptest::option::of(any::<u64>())), 0..4,
         ),
         open_num_cc in proptest::option::of(0_u64..3),
-        sites in proptest::collection::vec((0_u32..4, 0_u8..7, 0_u32..4, 0_usize..3), 0..8),
+        sites in proptest::collection::vec((0_u32..4, 0_u8..8, 0_u32..4, 0_usize..3), 0..8),
         edges in proptest::collection::vec((0_u32..8, 0_u8..8), 0..6),
         sites_address in prop_oneof![Just(common::MAIN), any::<u64>()],
     ) -> Dictionary {
