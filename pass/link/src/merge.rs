@@ -175,8 +175,6 @@ fn bind_replaceable(scratch: &Scratch, functions: &mut [Function], number: impl 
         .names()
         .filter_map(|name| name.strip_prefix("__wrap_").or(name.strip_prefix("__real_")))
         .collect();
-    // The word and the stub have names that are made of the function's.
-    let is_plain = |name: &str| name.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.$".contains(&c));
     // The stub hands on the arguments. A function that pushes itself, or leaves its activation, must be called
     // with a push anyway.
     let has_stub = |function: &Function| {
@@ -187,7 +185,10 @@ fn bind_replaceable(scratch: &Scratch, functions: &mut [Function], number: impl 
         .map(|(name, place)| (name, number(place)))
         .filter(|&(name, id)| {
             let function = &functions[id.index()];
-            function.name == name && is_plain(name) && has_stub(function) && !wrapped.contains(name)
+            function.name == name
+                && CallKind::can_be_replaceable(name)
+                && has_stub(function)
+                && !wrapped.contains(name)
         })
         .collect();
     for function in functions.iter_mut().filter(|function| !function.returns_twice) {

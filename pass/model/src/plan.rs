@@ -2,7 +2,7 @@
 //!
 //! Both are made from the same values in one place, so that the program and its dictionary agree.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pcce_abi::{self as abi, SiteByte};
 use pcce_dictionary as dictionary;
@@ -174,6 +174,13 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     let &Basis { program, encoding, used, options, .. } = basis;
     let mut maker = Maker::new(basis);
     let ranges = number_ranges(program, encoding, used);
+    let all_calls = program.functions.iter().flat_map(|function| &function.calls);
+    let replaceable: HashSet<FunctionId> = all_calls
+        .filter_map(|call| match call.kind.reach() {
+            Reach::Replaceable(callee) => Some(callee),
+            _ => None,
+        })
+        .collect();
     let mut functions = Vec::with_capacity(program.functions.len());
     let mut rows = Vec::with_capacity(program.functions.len());
     let mut encoded = Vec::with_capacity(program.functions.len());
@@ -190,7 +197,11 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
             open: program.graph.is_open(id),
             range: ranges[i],
         });
-        functions.push(maker.function(id, calls, entry_site, ranges[i]));
+        let stub = replaceable.contains(&id).then(|| {
+            let name = maker.names.number(&function.name);
+            maker.new_site(id, dictionary::SiteKind::Replaced(name), Vec::new(), None)
+        });
+        functions.push(PlannedFunction { stub, ..maker.function(id, calls, entry_site, ranges[i]) });
     }
     for (i, (row, function)) in rows.iter_mut().zip(&program.functions).enumerate() {
         row.jumped_to = maker.jumps.may_lead_to(i, function);

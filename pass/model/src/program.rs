@@ -126,6 +126,12 @@ impl CallKind {
         }
     }
 
+    /// Returns whether calls of a function of this name can be replaceable: the word and the stub have names that
+    /// are made of the function's.
+    pub fn can_be_replaceable(name: &str) -> bool {
+        name.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.$".contains(&c))
+    }
+
     /// Returns whether the call runs a task of the runtime's. Such a call always pushes, in its own function.
     pub fn runs_task(&self) -> bool {
         matches!(self, Self::External(name) if name == pcce_abi::functions::TASK_RUN)

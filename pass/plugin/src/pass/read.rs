@@ -113,6 +113,10 @@ impl Job<'_> {
             binding: self.binding(),
             open: self.open,
             in_executable: self.in_executable(),
+            replaceable: self.whole_program
+                && !self.open
+                && self.changes_calls()
+                && self.options.common.trace.is_none(),
             unpushed: &unpushed,
         };
         facts::gather(module, &knowledge)

@@ -48,6 +48,38 @@ fn outputs(folder: &Path, program: &str, verify: bool) -> Vec<String> {
     RUNS.iter().filter(|(_, words)| !verify || has_one_runtime(words)).map(output).collect()
 }
 
+/// Compares the library in these modes with that of module mode, which pushes for each of these calls.
+fn compare(folder: &str, modes: &[&str], flags: &str, linking: &str) {
+    let folder = work_folder(&format!("link_replaceable/{folder}"));
+    write_files(&folder, SOURCES);
+    let plain = ["-O1", "-w", "-fPIC", "-shared", "-DPLAIN", "other.cpp", "-o", "libplain.so", "-I"];
+    let mut plain = command(llvm("clang++"), &plain);
+    run(plain.arg(artifact("include")).current_dir(&folder)).expect_success();
+    let built = |mode: &str| {
+        let flags = format!("{flags} --pcce-mode={mode}");
+        pcce(&folder, &flags, &format!("{linking} -fPIC -shared first.cpp second.cpp -o liblib.so"));
+        pcce(&folder, &flags, &format!("{linking} -fPIC -shared other.cpp -o libother.so"));
+        for copy in ["libcopy.so", "libcopy2.so"] {
+            std::fs::copy(folder.join("liblib.so"), folder.join(copy)).unwrap();
+        }
+        for (program, pie) in [("program", "-pie"), ("fixed", "-no-pie -fno-pic")] {
+            pcce(&folder, &flags, &format!("{linking} {pie} main.cpp -L. -llib -o {program}"));
+        }
+        ["program", "fixed"].map(|program| outputs(&folder, program, flags.contains("verify")))
+    };
+    let expected = built("module");
+    for mode in modes {
+        for (expected, found) in expected.iter().flatten().zip(built(mode).iter().flatten()) {
+            let first = expected.lines().zip(found.lines()).find(|(expected, found)| expected != found);
+            assert_eq!(first, None, "{mode} {flags} {linking}\n{expected}");
+            assert_eq!(found, expected, "{mode} {flags} {linking}");
+        }
+    }
+    let replaced = expected[0][1].lines().filter(|line| line.starts_with("other ")).count();
+    let bound_by_link = linking.contains("symbolic");
+    assert!(replaced > if bound_by_link { 0 } else { 20 }, "{}", expected[0][1]);
+}
+
 #[test]
 fn calls_reach_what_the_loader_has_bound() {
     for (number, (flags, linking)) in [
@@ -61,40 +93,16 @@ fn calls_reach_what_the_loader_has_bound() {
     .into_iter()
     .enumerate()
     {
-        let folder = work_folder(&format!("link_replaceable/{number}"));
-        write_files(&folder, SOURCES);
-        let plain = ["-O1", "-w", "-fPIC", "-shared", "-DPLAIN", "other.cpp", "-o", "libplain.so", "-I"];
-        let mut plain = command(llvm("clang++"), &plain);
-        run(plain.arg(artifact("include")).current_dir(&folder)).expect_success();
-        let built = |mode: &str| {
-            let flags = format!("{flags} --pcce-mode={mode}");
-            pcce(&folder, &flags, &format!("{linking} -fPIC -shared first.cpp second.cpp -o liblib.so"));
-            pcce(&folder, &flags, "-fPIC -shared other.cpp -o libother.so");
-            for copy in ["libcopy.so", "libcopy2.so"] {
-                std::fs::copy(folder.join("liblib.so"), folder.join(copy)).unwrap();
-            }
-            for (program, pie) in [("program", "-pie"), ("fixed", "-no-pie -fno-pic")] {
-                pcce(&folder, &flags, &format!("{pie} main.cpp -L. -llib -o {program}"));
-            }
-            ["program", "fixed"].map(|program| outputs(&folder, program, flags.contains("verify")))
-        };
-        // Module mode pushes for each of these calls.
-        let (expected, found) = (built("module"), built("link"));
-        for (expected, found) in expected.iter().zip(&found) {
-            for (expected, found) in expected.iter().zip(found) {
-                let lines = || expected.lines().zip(found.lines());
-                assert_eq!(
-                    lines().find(|(expected, found)| expected != found),
-                    None,
-                    "{flags} {linking}\n{expected}"
-                );
-                assert_eq!(found, expected, "{flags} {linking}");
-            }
-        }
-        let lines = expected[0][1].lines();
-        let replaced = lines.filter(|line| line.starts_with("other ")).count();
-        let bound_by_link = linking.contains("symbolic");
-        assert!(replaced > if bound_by_link { 0 } else { 20 }, "{}", expected[0][1]);
+        compare(&number.to_string(), &["link"], flags, linking);
+    }
+}
+
+/// LTO takes the library's functions for its own unless it is told otherwise.
+#[test]
+fn calls_reach_what_the_loader_has_bound_with_lto() {
+    for (number, flags) in ["-O2", "-O2 --pcce-verify", "-O0 --pcce-verify"].into_iter().enumerate() {
+        let flags = format!("{flags} -fsemantic-interposition");
+        compare(&format!("lto{number}"), &["lto", "link"], &flags, "-fuse-ld=lld");
     }
 }
 
