@@ -261,7 +261,7 @@ impl<'d> Decoding<'d, '_> {
             let of = self.images.symbols.function_of(image, module, row);
             let jumped_to = self.images.symbols.functions[of as usize].jumped_to;
             let number = function.name;
-            // Who is in an open thunk is in the function: further in there is nobody.
+            // A thread in an open thunk is in the thunk's function, and nothing is active further in.
             let shown = code.of(module, row).filter(|_| address.exact && !is_stub);
             if let Some(function) = shown {
                 self.context.push_of(Piece::Named(FrameKind::Call, image, function.name), of);

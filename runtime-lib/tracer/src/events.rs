@@ -239,40 +239,37 @@ unsafe fn put_jump(kind: Special, sp: usize) {
     }
 }
 
+/// Writes something for the thread as it is now, if it records.
+fn write_now(write: impl FnOnce(*mut Block, *mut Area)) {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        if area::of(block).is_null() {
+            return;
+        }
+        let area = ready(block, stack_pointer());
+        file::announce_exec();
+        let _busy = Busy::new(block, area);
+        write(block, area);
+    }
+}
+
 /// See [`functions::SYNC`](crate::abi::trace::functions::SYNC).
 ///
 /// # Safety
 /// Called by emitted code.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_trace_sync() {
-    let block = block();
-    // SAFETY: this thread's block.
-    unsafe {
-        if area::of(block).is_null() {
-            return;
-        }
-        let area = ready(block, stack_pointer());
-        file::announce_exec();
-        let _busy = Busy::new(block, area);
-        stream::sync(block, area);
-    }
+    // SAFETY: this thread's block, and its area.
+    write_now(|block, area| unsafe { stream::sync(block, area) });
 }
 
 /// Writes the pending bits, for the C API. The stream has no end by that: a thread that is killed later is one of which
 /// the rest is not known.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_now() {
-    let block = block();
-    // SAFETY: this thread's block.
-    unsafe {
-        if area::of(block).is_null() {
-            return;
-        }
-        let area = ready(block, stack_pointer());
-        file::announce_exec();
-        let _busy = Busy::new(block, area);
-        stream::put_here(block, area, special(Special::Flushed, 0));
-    }
+    // SAFETY: this thread's block, and its area.
+    write_now(|block, area| unsafe { stream::put_here(block, area, special(Special::Flushed, 0)) });
 }
 
 /// Starts recording, or stops it; for the C API.

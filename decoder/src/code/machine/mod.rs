@@ -267,7 +267,7 @@ pub(crate) enum Unwinding {
     X86_64(unwind::Registers<pcce_abi::machine::x86_64::X86_64>),
 }
 
-/// What begins with a thread's registers, whatever the machine.
+/// Work that begins with the registers of a thread, for each machine.
 pub(crate) trait Start {
     fn start<M: unwind::Unwind>(self, registers: unwind::Registers<M>);
 }

@@ -848,7 +848,7 @@ impl Replay<'_> {
             Special::Gap if payload == Gap::Unwound as u64 => self.unwound(),
             // In an unknown state, these words tell nothing.
             Special::Kept | Special::Jumped if matches!(self.state, State::Skip | State::Elsewhere) => None,
-            // What came in front of it was told.
+            // The replay has told all events in front of it.
             Special::Flushed => None,
             Special::Left => self.leaves(payload, words),
             Special::Back => self.comes_back(payload, words),
