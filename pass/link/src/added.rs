@@ -8,6 +8,7 @@ use pcce_abi::skeleton;
 use pcce_dictionary as dictionary;
 use pcce_encoding::{Encoding, FlowBlock, FunctionId};
 use pcce_model::plan::Action;
+use pcce_model::replaceable;
 use pcce_model::slice::{Comparison, Decided, Sites, Slice, SliceFunction, SliceThunk};
 use pcce_model::thunks::{self, Thunk};
 use pcce_model::{Call, CallKind, Jumps, Program, Source, SourceLocation, TypeId};
@@ -82,21 +83,14 @@ impl<'a> Added<'a> {
             thunks_of: vec![Vec::new(); modules.len()],
             stubs: HashMap::new(),
         };
-        for call in merged.functions.iter().flat_map(|function| &function.calls) {
-            if let CallKind::Replaceable(callee) = call.kind {
-                added.add_stub(callee, &merged.functions[callee.index()].name);
-            }
+        for callee in replaceable::called(&merged.functions) {
+            let (module, number) = added.places[callee.index()];
+            let symbols = &mut added.symbols[module];
+            let name = name(symbols, &mut added.names[module], &merged.functions[callee.index()].name);
+            let site = new_site(symbols, number, dictionary::SiteKind::Replaced(name), Vec::new());
+            added.stubs.insert(callee, site);
         }
         added
-    }
-
-    fn add_stub(&mut self, function: FunctionId, of: &str) {
-        let (module, number) = self.places[function.index()];
-        let symbols = &mut self.symbols[module];
-        self.stubs.entry(function).or_insert_with(|| {
-            let kind = dictionary::SiteKind::Replaced(name(symbols, &mut self.names[module], of));
-            new_site(symbols, number, kind, Vec::new())
-        });
     }
 
     /// The functions of the program in the order of the dictionary, which goes by module.

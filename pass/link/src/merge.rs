@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use pcce_encoding::FunctionId;
+use pcce_model::replaceable;
 use pcce_model::slice::Options;
 use pcce_model::slice::{Facts, called};
 use pcce_model::{
@@ -160,46 +161,21 @@ pub fn merge(
     }
     // A trace is of the calls that the modules have.
     if !wanted.traces {
-        bind_replaceable(scratch, &mut functions, number);
+        replaceable::bind(&mut functions, own_replaceable(scratch, number));
     }
     let kept_tails = tail_calls::keep_in_cycles(&mut functions, !scratch.is_library);
     let (options, wanted) = (options.clone(), wanted.clone());
     Ok(Some(Merged { functions, kept_tails, options, targets, wanted, taken, taken_outside }))
 }
 
-/// Finds the calls by names whose functions are the library's own unless another image replaces them.
-fn bind_replaceable(scratch: &Scratch, functions: &mut [Function], number: impl Fn(Place) -> FunctionId) {
-    let replaceable = scratch.replaceable();
-    // The linker's `--wrap` binds the name otherwise in other modules than in the function's own, where the stub is.
-    let wrapped: HashSet<&str> = scratch
-        .names()
-        .filter_map(|name| name.strip_prefix("__wrap_").or(name.strip_prefix("__real_")))
-        .collect();
-    // The stub hands on the arguments. A function that pushes itself, or leaves its activation, must be called
-    // with a push anyway.
-    let has_stub = |function: &Function| {
-        function.can_be_diverted && !function.leaves() && function.unannounced != Unannounced::AnyId
-    };
-    let own: HashMap<&str, FunctionId> = replaceable
-        .into_iter()
-        .map(|(name, place)| (name, number(place)))
-        .filter(|&(name, id)| {
-            let function = &functions[id.index()];
-            function.name == name
-                && CallKind::can_be_replaceable(name)
-                && has_stub(function)
-                && !wrapped.contains(name)
-        })
-        .collect();
-    for function in functions.iter_mut().filter(|function| !function.returns_twice) {
-        for call in function.calls.iter_mut().filter(|call| !call.kind.runs_task()) {
-            if let CallKind::External(name) = &call.kind
-                && let Some(callee) = own.get(&**name)
-            {
-                call.kind = CallKind::Replaceable(*callee);
-            }
-        }
-    }
+/// The library's functions that other images may replace, by their names. The linker's `--wrap` binds a name otherwise
+/// in other modules than in the function's own, where the stub is.
+fn own_replaceable(scratch: &Scratch, number: impl Fn(Place) -> FunctionId) -> HashMap<String, FunctionId> {
+    let is_wrap = |name: &&str| ["__wrap_", "__real_"].iter().any(|prefix| name.starts_with(prefix));
+    let wrapped: HashSet<&str> =
+        scratch.names().filter(is_wrap).map(|name| &name["__wrap_".len()..]).collect();
+    let own = scratch.replaceable().into_iter().filter(|(name, _)| !wrapped.contains(name));
+    own.map(|(name, place)| (name.to_owned(), number(place))).collect()
 }
 
 /// Finds a function that the module calls as its own, and whose name belongs to another function in this

@@ -15,6 +15,7 @@ mod lists;
 pub mod plan;
 mod profile;
 mod program;
+pub mod replaceable;
 mod silent;
 pub mod slice;
 pub mod tail_calls;

@@ -2,7 +2,7 @@
 //!
 //! Both are made from the same values in one place, so that the program and its dictionary agree.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use pcce_abi::{self as abi, SiteByte};
 use pcce_dictionary as dictionary;
@@ -10,6 +10,7 @@ use pcce_encoding::{EdgeCode, Encoding, FlowBlock, FramePlace, FunctionId, PushR
 use pcce_options::PassOptions;
 
 use crate::hybrid::{self, Used};
+use crate::replaceable;
 use crate::{Call, CallKind, Function, Jumps, Program, Reach, RuntimeCall, STD_THREAD, Source, Unannounced};
 
 /// The action at a call.
@@ -174,13 +175,7 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     let &Basis { program, encoding, used, options, .. } = basis;
     let mut maker = Maker::new(basis);
     let ranges = number_ranges(program, encoding, used);
-    let all_calls = program.functions.iter().flat_map(|function| &function.calls);
-    let replaceable: HashSet<FunctionId> = all_calls
-        .filter_map(|call| match call.kind.reach() {
-            Reach::Replaceable(callee) => Some(callee),
-            _ => None,
-        })
-        .collect();
+    let with_stubs = replaceable::called(&program.functions);
     let mut functions = Vec::with_capacity(program.functions.len());
     let mut rows = Vec::with_capacity(program.functions.len());
     let mut encoded = Vec::with_capacity(program.functions.len());
@@ -197,7 +192,7 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
             open: program.graph.is_open(id),
             range: ranges[i],
         });
-        let stub = replaceable.contains(&id).then(|| {
+        let stub = with_stubs.contains(&id).then(|| {
             let name = maker.names.number(&function.name);
             maker.new_site(id, dictionary::SiteKind::Replaced(name), Vec::new(), None)
         });

@@ -126,12 +126,6 @@ impl CallKind {
         }
     }
 
-    /// Returns whether calls of a function of this name can be replaceable: the word and the stub have names that
-    /// are made of the function's.
-    pub fn can_be_replaceable(name: &str) -> bool {
-        name.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.$".contains(&c))
-    }
-
     /// Returns whether the call runs a task of the runtime's. Such a call always pushes, in its own function.
     pub fn runs_task(&self) -> bool {
         matches!(self, Self::External(name) if name == pcce_abi::functions::TASK_RUN)
@@ -207,6 +201,25 @@ pub struct Call {
     /// node.
     #[serde(skip)]
     pub edge: Option<EdgeId>,
+}
+
+impl Call {
+    /// A call in block 0 that is executed once, of which nothing else is known.
+    pub fn new(kind: CallKind, ty: TypeId) -> Self {
+        Self {
+            kind,
+            block: 0,
+            ends_block: false,
+            frequency: 1.0,
+            ty,
+            is_virtual: None,
+            compared: false,
+            may_be_jump: false,
+            sibling: None,
+            tail_group: None,
+            edge: None,
+        }
+    }
 }
 
 /// The callee of a call that must stay a tail call.

@@ -12,19 +12,7 @@ pub fn id(number: u32) -> FunctionId {
 
 /// A call in block 0, executed once.
 pub fn call(kind: CallKind) -> Call {
-    Call {
-        kind,
-        block: 0,
-        ends_block: false,
-        frequency: 1.0,
-        ty: TypeId(0),
-        is_virtual: None,
-        compared: false,
-        may_be_jump: false,
-        sibling: None,
-        tail_group: None,
-        edge: None,
-    }
+    Call::new(kind, TypeId(0))
 }
 
 pub fn direct(callee: u32) -> Call {

@@ -29,9 +29,7 @@ impl<'m> FunctionCode<'m> {
         let (calls, comes_back, returns_twice, exits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { value, calls, comes_back, returns_twice, exits }
     }
-}
 
-impl<'m> FunctionCode<'m> {
     /// The code of a thunk that calls on ([`Function::thunk`]).
     pub fn of_thunk(call: Call<'m>) -> Self {
         let mut code = Self { calls: vec![call], ..Self::new(call.function()) };

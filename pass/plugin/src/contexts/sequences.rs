@@ -60,7 +60,7 @@ use crate::handles::{Code, FunctionCode};
 use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall};
 use crate::places;
 use pcce_model::plan::{Action, FrameBegins, Leaves, PlannedCall, PlannedFunction, Push};
-use pcce_model::{CallKind, Function, RuntimeCall, TypeId, Unannounced};
+use pcce_model::{CallKind, Function, RuntimeCall, Unannounced};
 
 /// Rewrites a function.
 pub struct Rewriter<'a, 'm> {
@@ -141,7 +141,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         let code = FunctionCode::of_thunk(call);
         // The ids are the function's, and so is the record in verify mode.
         let function = Function {
-            calls: vec![external_call(name, self.function.ty)],
+            calls: vec![pcce_model::Call::new(CallKind::External(name.clone()), self.function.ty)],
             unannounced: Unannounced::Never,
             ..self.function.clone()
         };
@@ -505,22 +505,5 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 layout::LEFT,
             );
         }
-    }
-}
-
-/// The call that a stub makes.
-fn external_call(name: &str, ty: TypeId) -> pcce_model::Call {
-    pcce_model::Call {
-        kind: CallKind::External(name.to_owned()),
-        block: 0,
-        ends_block: false,
-        frequency: 1.0,
-        ty,
-        is_virtual: None,
-        compared: false,
-        may_be_jump: false,
-        sibling: None,
-        tail_group: None,
-        edge: None,
     }
 }

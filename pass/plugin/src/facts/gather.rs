@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use pcce_encoding::FunctionId;
 
-use super::eligible::{Eligibility, makes_tail_calls};
+use super::eligible::Eligibility;
 use super::named::{Named, Uses};
 use super::resolve::{Binding, Target, name_of, resolve};
 use crate::handles::{Code, FunctionCode};
@@ -35,8 +35,6 @@ pub struct Knowledge<'a, 'm> {
     pub open: bool,
     /// The code is certainly an executable's that is encoded as a whole.
     pub in_executable: bool,
-    /// Calls of functions of the module that other images may replace are told from other ones.
-    pub replaceable: bool,
     /// Functions that callers may enter without a push.
     pub unpushed: &'a HashSet<llvm::Function<'m>>,
 }
@@ -183,14 +181,10 @@ impl<'m> Reader<'_, 'm> {
             block,
             ends_block: call.opcode() != Opcode::Call,
             frequency,
-            ty: self.type_id(call.signature()),
             is_virtual: if indirect { call.is_virtual_call() } else { None },
             compared: indirect && call.is_compared(),
             may_be_jump: call.tail_call() == TailCall::May,
-            sibling: None,
-            tail_group: None,
-            edge: None,
-            kind,
+            ..Call::new(kind, self.type_id(call.signature()))
         }
     }
 
@@ -255,20 +249,6 @@ impl<'m> Reader<'_, 'm> {
         }
     }
 
-    /// Returns whether a call by name of a function of this library can go through a word
-    /// ([`CallKind::Replaceable`]).
-    fn is_replaceable(&self, call: llvm::Call<'m>, callee: llvm::Function<'m>, name: &str) -> bool {
-        self.knowledge.replaceable
-            && call.called().as_function() == Some(callee)
-            && call.opcode() != Opcode::CallBr
-            && !callee.linkage().local
-            && CallKind::can_be_replaceable(name)
-            && callee.can_be_diverted()
-            && !makes_tail_calls(callee)
-            && !self.knowledge.unpushed.contains(&callee)
-            && !call.has_attribute("returns_twice")
-    }
-
     /// The kind of a call of a named function.
     fn direct(
         &mut self,
@@ -282,7 +262,6 @@ impl<'m> Reader<'_, 'm> {
         match (self.index.get(&callee), RuntimeCall::of(&name, call.argument_count())) {
             (_, Some(runtime)) if declaration => CallKind::Runtime(runtime),
             (Some(&number), _) if exact => CallKind::Direct(number),
-            (Some(&number), _) if self.is_replaceable(call, callee, &name) => CallKind::Replaceable(number),
             // LLVM's `nocallback`, which clang makes of `__attribute__((leaf))`, is not used: it promises
             // nothing about a callee that another module defines and instruments.
             _ if declaration && no_callback.contains(&name) => match no_callback.is_published(&name) {

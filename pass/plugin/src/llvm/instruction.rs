@@ -46,7 +46,7 @@ impl<'m> Instruction<'m> {
         Self(unsafe { InstructionValue::new(raw) })
     }
 
-    /// What it returns, if it is a return of something.
+    /// The value that this instruction returns, if it is a return with a value.
     pub fn returned(self) -> Option<Operand<'m>> {
         let returns = self.opcode() == InstructionOpcode::Return && self.0.get_num_operands() == 1;
         // SAFETY: the operand is there.

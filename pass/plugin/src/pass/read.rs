@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use pcce_encoding::Encoding;
-use pcce_model::{Function, Matched, Profile, Program, ids};
+use pcce_model::{Function, Matched, Profile, Program, ids, replaceable};
 use pcce_options::Granularity;
 
 use super::Job;
@@ -86,6 +86,12 @@ impl Job<'_> {
             let may_be_entered = function.external || function.otherwise_used || function.address_taken;
             function.traced = branches || may_be_entered || !function.calls.is_empty();
         }
+        // A trace is of the calls that the modules have.
+        if self.whole_program && !self.open && self.changes_calls() && self.options.common.trace.is_none() {
+            let own = ids(&functions).filter(|(_, function)| function.external);
+            let own = own.map(|(id, function)| (function.name.clone(), id)).collect();
+            replaceable::bind(&mut functions, own);
+        }
         let counts = |functions: &[Function]| match profile {
             Some(profile) => profile.find(|_| &self.identifier, functions),
             None => Matched::default(),
@@ -113,10 +119,6 @@ impl Job<'_> {
             binding: self.binding(),
             open: self.open,
             in_executable: self.in_executable(),
-            replaceable: self.whole_program
-                && !self.open
-                && self.changes_calls()
-                && self.options.common.trace.is_none(),
             unpushed: &unpushed,
         };
         facts::gather(module, &knowledge)
