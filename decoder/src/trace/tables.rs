@@ -413,6 +413,12 @@ impl Tables {
         self.nodes[node as usize].op == Op::Call
     }
 
+    /// Returns whether a node calls another function than this one by name, so that the activation, which is this
+    /// function's now, was left to it by a tail call. [`NONE`]: an unknown one.
+    pub fn was_left(&self, node: u32, function: u32) -> bool {
+        self.is_call(node) && self.nodes[node as usize].target != function
+    }
+
     /// The node of this number in a function.
     pub(super) fn node_of(&self, function: u32, number: u64) -> Option<u32> {
         let function = &self.functions[function as usize];

@@ -34,7 +34,7 @@ pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<F
                 None | Some(Active { node: NONE, .. }) => {}
                 // A function that was called by name has left its activation to it.
                 Some(caller) if tables.is_call(caller.node) => {
-                    frames.push(tables.frame(FrameKind::Uninstrumented, None));
+                    frames.push(tables.frame(FrameKind::Tail, tables.callee(caller.node)));
                 }
                 // It has called this one, of that name, which may have returned.
                 Some(caller)

@@ -103,6 +103,7 @@ impl Named {
     pub(in crate::trace) fn is_entered(&self, tables: &Tables, event: &Event) -> bool {
         match event.kind {
             EventKind::Active if event.function != NONE => self.callees[event.function as usize],
+            EventKind::Active if tables.was_left(event.node, NONE) => false,
             EventKind::Active => self.callees[tables.callee_of(event.node) as usize],
             _ => self.is_called(tables, event),
         }

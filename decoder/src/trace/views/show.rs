@@ -205,8 +205,16 @@ fn text_line(
         }
         EventKind::Active if event.node != NONE => {
             line.push_str(&start);
-            call(tables, event, style, indent, line);
-            line.push_str(" [active]\n");
+            let left = tables.was_left(event.node, event.function);
+            match event.function {
+                _ if !left => call(tables, event, style, indent, line),
+                NONE => style.frame(&tables.frame(FrameKind::Tail, tables.callee(event.node)), indent, line),
+                function => {
+                    style.frame(&tables.frame(FrameKind::Call, Some(tables.name_of(function))), indent, line);
+                    line.push_str(" [tail call]");
+                }
+            }
+            line.push_str(if left && event.function == NONE { "\n" } else { " [active]\n" });
         }
         EventKind::Entered | EventKind::Active => {
             line.push_str(&start);
@@ -352,6 +360,7 @@ fn json_line(
         | EventKind::Return
         | EventKind::Resume => Some(tables.name_of(event.function)),
         EventKind::Active if event.function != NONE => Some(tables.name_of(event.function)),
+        EventKind::Active if tables.was_left(event.node, NONE) => None,
         _ if event.node != NONE => tables.callee(event.node),
         _ => None,
     };

@@ -60,6 +60,7 @@ impl Spans {
                 self.close(event.depth, &mut sink);
                 self.open(span(event.function), sink);
             }
+            EventKind::Active if tables.was_left(event.node, NONE) => self.close(event.depth, &mut sink),
             EventKind::Active | EventKind::Open => {
                 self.close(event.depth, &mut sink);
                 self.open(span(tables.callee_of(event.node)), sink);

@@ -179,3 +179,48 @@ fn handlers_may_fork_anywhere() {
         assert_ne!(check.status, 1, "{flags:?}: {}", check.describe());
     }
 }
+
+/// What is active in a child is what a function has left its activation to, and not that function.
+#[test]
+fn functions_that_left_are_not_active_in_children() {
+    let folder = work_folder("trace_forks/left");
+    fs::write(folder.join("program.c"), source!("traces/left_then_forked.c")).unwrap();
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    for mode in MODES {
+        for (called, active) in [
+            ("forks", &["main", "outer at", "forks [tail call]", "fork at"][..]),
+            ("pointer", &["main", "outer at", "<left, left by a tail call>", "forks", "fork at"]),
+        ] {
+            let flags = ["--pcce-trace", "--pcce-verify", "-g", "-O1", mode, &format!("-DCALLED={called}")];
+            let mut clang = command(artifact("pcce-clang"), &flags);
+            run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+            let _ = fs::remove_file(&trace);
+            run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+            let shown = pcce_trace(&["show"], &program, &trace).expect_success().stdout;
+            let (_, child) = shown.split_once("forked from").expect("the child has a trace");
+            let lines: Vec<&str> = child.lines().skip(1).take(active.len()).collect();
+            for (line, expected) in lines.iter().zip(active) {
+                let text = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+                assert!(text.starts_with(expected), "{mode} {called}: {shown}");
+                assert_eq!(
+                    line.ends_with(" [active]"),
+                    !expected.starts_with('<'),
+                    "{mode} {called}: {shown}"
+                );
+            }
+            let json = json_lines(&pcce_trace(&["show", "--format", "json"], &program, &trace).stdout);
+            let is_left = |event: &&Value| event["kind"] == "active" && event["function"] == "left";
+            assert_eq!(json.iter().filter(is_left).count(), 0, "{mode} {called}");
+            let thread = json.last().expect("events of the child")["thread"].to_string();
+            let mut at = command(artifact("pcce"), &["trace", "at", "--thread", &thread]);
+            let at = run(at.arg(&program).arg(&trace).arg("1")).expect_success().stdout;
+            let frames: Vec<&str> =
+                at.lines().filter_map(|line| line.split_once("  ")).map(|(_, f)| f).collect();
+            let names: Vec<&str> = frames.iter().map(|f| f.split(" at ").next().unwrap_or(f)).collect();
+            let of_pointer = called == "pointer";
+            let left = of_pointer.then_some("<left, left by a tail call>");
+            let expected = ["leaf", "forks"].into_iter().chain(left).chain(["outer", "main"]);
+            assert_eq!(names, expected.collect::<Vec<_>>(), "{mode} {called}: {at}");
+        }
+    }
+}
