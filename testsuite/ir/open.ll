@@ -14,6 +14,11 @@ define void @main(ptr %f) nounwind {
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
 ; CHECK-NEXT:    call void %f()
+; The next push is whole, so nothing is popped in front of it.
+; CHECK-NEXT:    getelementptr inbounds i8, ptr %pcce.frame, i64 16
+; CHECK-NOT:     load
+; CHECK:         store i64 0, ptr @__pcce_tls
+; CHECK-NEXT:    call void %f()
 ; CHECK-NEXT:    load ptr, ptr %pcce.frame
 ; SHARED-LABEL: define void @main(
 ; SHARED:         store i64 0, ptr @__pcce_tls

@@ -47,7 +47,7 @@ pub struct PlannedCall {
     pub action: Action,
     /// For an addition: the value that the call before has left added.
     pub left: u64,
-    /// For an addition: the value stays until the next call, which takes it away.
+    /// What the action did stays until the next call. That one takes an added value away, or pushes, too.
     pub stays: bool,
     /// The number of its site.
     pub site: u32,
@@ -454,7 +454,7 @@ impl<'a> Maker<'a> {
     ) -> PlannedFunction {
         let Basis { program, encoding, used, source, .. } = *self.basis;
         let frame = place_frame(&program[id], &calls, || source.flow(id));
-        chain(&program[id], &mut calls, frame.as_ref());
+        chain(&program[id], &mut calls, frame.as_ref(), || source.flow(id));
         PlannedFunction {
             calls,
             frame,
@@ -497,24 +497,71 @@ pub(crate) fn place_frame(
     Some(begins)
 }
 
-/// Keeps the value that a call adds until the next call in the same block that adds, if nothing in between
-/// can look. (LLVM cannot know that the intermediate value is not needed: it would make five instructions
-/// instead of two.)
-pub(crate) fn chain(function: &Function, calls: &mut [PlannedCall], frame: Option<&FrameBegins>) {
+/// Keeps what a call did to the state until the next call behind it, if nothing in between can look. An added value is
+/// then changed to the next one (LLVM cannot know that the intermediate value is not needed: it would make five
+/// instructions instead of two). A frame that the next call pushes again is not popped.
+pub(crate) fn chain(
+    function: &Function,
+    calls: &mut [PlannedCall],
+    frame: Option<&FrameBegins>,
+    flow: impl FnOnce() -> Vec<FlowBlock>,
+) {
     // Such functions look at the state, or replace it.
     if function.reads_state || function.returns_twice {
         return;
     }
-    for next in 1..calls.len() {
-        let [call, next] = &mut calls[next - 1..=next] else { unreachable!("two calls") };
-        let same_block = function.calls[call.call].block == function.calls[next.call].block;
-        let behind_frame = frame.is_some_and(|frame| frame.is_before(&function.calls[next.call]));
-        let joined = same_block && !behind_frame;
-        if let (Action::Add(left), Action::Add(_), true) = (call.action, next.action, joined) {
-            call.stays = true;
-            next.left = left;
+    for (from, to) in neighbours(function, calls, flow) {
+        let [block, next] = [from, to].map(|place| &function.calls[calls[place].call]);
+        let begins = |frame: &FrameBegins| frame.is_before(next) || frame.on_ways.contains(&(block.block, 0));
+        // A context is taken in front of a call that creates a thread.
+        if frame.is_some_and(begins) || calls[to].creation_site.is_some() {
+            continue;
+        }
+        match (calls[from].action, calls[to].action) {
+            (Action::Add(left), Action::Add(_)) => {
+                calls[from].stays = true;
+                calls[to].left = left;
+            }
+            // A relative push needs the id in its place.
+            (Action::Push(before), Action::Push(then)) if before == then || then == Push::Zero => {
+                calls[from].stays = true;
+            }
+            _ => {}
         }
     }
+}
+
+/// The pairs of calls, by their places in the list, of which the second is the only call behind the first, and has the
+/// first in front of it on every path.
+fn neighbours(
+    function: &Function,
+    calls: &[PlannedCall],
+    flow: impl FnOnce() -> Vec<FlowBlock>,
+) -> Vec<(usize, usize)> {
+    let own = |place: usize| &function.calls[calls[place].call];
+    let acts = |place: &usize| matches!(calls[*place].action, Action::Add(_) | Action::Push(_));
+    let mut pairs: Vec<(usize, usize)> =
+        (1..calls.len()).filter(|&to| own(to - 1).block == own(to).block).map(|to| (to - 1, to)).collect();
+    // Assembly may jump elsewhere from the end of its block.
+    let invokes = |place: &usize| own(*place).ends_block && own(*place).kind != CallKind::Asm;
+    let ends: Vec<usize> = (0..calls.len()).filter(acts).filter(invokes).collect();
+    if ends.is_empty() {
+        return pairs;
+    }
+    let flow = flow();
+    let mut first = vec![None; flow.len()];
+    for place in (0..calls.len()).rev() {
+        first[own(place).block as usize] = Some(place);
+    }
+    let mut arrivals = vec![0; flow.len()];
+    flow.iter().flat_map(|block| &block.ways).for_each(|way| arrivals[way.to as usize] += 1);
+    for from in ends {
+        // An invoke returns by the first way.
+        let next = flow[own(from).block as usize].ways.first().map(|way| way.to as usize);
+        let next = next.filter(|&next| arrivals[next] == 1).and_then(|next| first[next]);
+        pairs.extend(next.map(|to| (from, to)));
+    }
+    pairs
 }
 
 /// The bytes of a module's site array, by the numbers of the sites: facts about sites that the runtime needs.

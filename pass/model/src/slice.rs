@@ -430,7 +430,7 @@ pub fn planned(
         }
         calls.sort_unstable_by_key(|call| call.call);
         let frame = place_frame(function, &calls, || source.flow(FunctionId::new(i as u32)));
-        chain(function, &mut calls, frame.as_ref());
+        chain(function, &mut calls, frame.as_ref(), || source.flow(FunctionId::new(i as u32)));
         planned.push(PlannedFunction {
             calls,
             frame,

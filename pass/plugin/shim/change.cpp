@@ -223,13 +223,16 @@ void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint
                          LLVMValueRef Thread, uint8_t Mark) {
   Instruction *At = unwrap<Instruction>(V);
   IRBuilder<> B(At);
-  Value *Frame = B.CreateAlignedLoad(B.getPtrTy(), unwrap(Top), Align(8));
   if (Id) {
-    Value *Number = B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Id), Align(8));
-    Value *Tagged = B.CreateAnd(B.CreatePtrToInt(Frame, B.getInt64Ty()), Tag);
-    Value *Begins = B.CreateIsNull(B.CreateOr(Number, Tagged));
-    B.SetInsertPoint(SplitBlockAndInsertIfThen(Begins, At, /*Unreachable=*/false));
+    // The id alone answers most often.
+    const auto When = [&](Value *Condition) {
+      B.SetInsertPoint(SplitBlockAndInsertIfThen(Condition, B.GetInsertPoint(), /*Unreachable=*/false));
+    };
+    When(B.CreateIsNull(B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Id), Align(8))));
+    Value *Bits = B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Top), Align(8));
+    When(B.CreateIsNull(B.CreateAnd(Bits, Tag)));
   }
+  Value *Frame = B.CreateAlignedLoad(B.getPtrTy(), unwrap(Top), Align(8));
   Value *Marks = B.CreateConstGEP1_64(B.getInt8Ty(), Frame, Offset);
   B.CreateStore(B.getInt8(Mark), B.CreateSelect(B.CreateIsNull(Frame), unwrap(Thread), Marks));
 }

@@ -29,6 +29,20 @@ void pcce_shim_drop_debug_in_pads(LLVMValueRef V) {
         I.dropDbgRecords();
 }
 
+// Another image may replace a function of the module that does not throw by one that throws. Calls of functions that do
+// not throw are in no range of the caller's table, and an exception that comes from there ends the program; but it passes
+// if the calls around are without landing pads, since they make one range then. These calls have pads now. So the table
+// shall have a range for such a call, too.
+void pcce_shim_distrust_replaceable(LLVMModuleRef M) {
+  const auto HasTable = [](const User *By) {
+    auto *Call = dyn_cast<CallBase>(By);
+    return Call && Call->getFunction()->hasPersonalityFn();
+  };
+  for (Function &F : *unwrap(M))
+    if (!F.isDeclaration() && !F.hasLocalLinkage() && !F.isDSOLocal() && any_of(F.users(), HasTable))
+      F.removeFnAttr(Attribute::NoUnwind);
+}
+
 // Makes exceptions that leave a function which code of other modules can call stop at a landing pad on their
 // way.
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {

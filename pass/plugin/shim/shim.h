@@ -45,6 +45,7 @@ LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef Invoke);
 void pcce_shim_drop_debug_in_pads(LLVMValueRef F);
 // Invalidates the analyses of the function.
 void pcce_shim_blocks_changed(void *Analyses, LLVMValueRef F);
+void pcce_shim_distrust_replaceable(LLVMModuleRef M);
 void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef F);
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V);
 void pcce_shim_set_dso_local(LLVMValueRef V);

@@ -8,7 +8,8 @@ use crate::plan::{self, Action, Basis, Plan, PlannedCall, Push};
 use crate::testing::*;
 use crate::thunks;
 use crate::{
-    Call, CallKind, Function, Mode, Program, RuntimeCall, STD_THREAD, Source, SourceLocation, Unannounced,
+    Call, CallKind, Function, Mode, Program, RuntimeCall, STD_THREAD, Source, SourceLocation, TypeId,
+    Unannounced,
 };
 use Action::{Add, None as Nothing};
 
@@ -247,6 +248,42 @@ fn additions_stay_until_the_next_one_of_the_block() {
     let mut functions = three_adding(0, 0);
     functions[0].calls[1] = external("qsort");
     assert_eq!(chained(&plan_of(&MODULE, &functions)), [(0, false); 3]);
+}
+
+#[test]
+fn a_frame_stays_until_the_next_push() {
+    let of = |mode, calls: &[Call]| chained(&plan_of(mode, &[exported("main", calls)]));
+    let indirect = || Call::new(CallKind::Indirect, TypeId(0));
+    let compared = || Call { compared: true, ..indirect() };
+    assert_eq!(of(&MODULE, &[external("a"), indirect(), external("b")]), [(0, true), (0, true), (0, false)]);
+    // A context is taken in front of the call.
+    assert_eq!(of(&EXECUTABLE, &[external("a"), external(STD_THREAD)]), [(0, false); 2]);
+    // A relative push needs the id.
+    assert_eq!(
+        of(&EXECUTABLE, &[compared(), external("a"), compared()]),
+        [(0, true), (0, false), (0, false)]
+    );
+    // The calls of other blocks.
+    let in_block = |block, call: Call| Call { block, ..call };
+    let invoke = |block, call: Call| Call { ends_block: true, ..in_block(block, call) };
+    let blocks = |ways: &[&[u32]]| -> Vec<FlowBlock> {
+        let ways = ways.iter().map(|ways| ways.iter().map(|&to| way(to, 0.5)).collect());
+        ways.map(|ways| FlowBlock { frequency: 1.0, ways }).collect()
+    };
+    let with = |calls: &[Call], flow| {
+        let program = program(&MODULE, &[exported("main", calls)]);
+        let source = Stub { flow, fits_thunk: false };
+        chained(&planned(&program, &encode(&program), "", &source))[0].1
+    };
+    let two = [invoke(0, external("a")), in_block(1, external("b"))];
+    assert!(with(&two, blocks(&[&[1, 2], &[], &[]])));
+    // By the way of the exception, or where others come from elsewhere.
+    assert!(!with(&two, blocks(&[&[2, 1], &[], &[]])));
+    assert!(!with(&two, blocks(&[&[1, 2], &[], &[1]])));
+    // A branch, and assembly that may jump.
+    assert!(!with(&[in_block(0, external("a")), two[1].clone()], blocks(&[&[1, 2], &[], &[]])));
+    let jumps = Call { kind: CallKind::Asm, ..two[0].clone() };
+    assert!(!with(&[jumps, two[1].clone()], blocks(&[&[1, 2], &[], &[]])));
 }
 
 fn way(to: u32, probability: f64) -> Way {

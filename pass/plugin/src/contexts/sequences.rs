@@ -14,6 +14,9 @@
 //! frame.site = &sites[s];
 //! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
 //!
+//! // two of them: code without the pass may have left another state, so each push is whole
+//! a push;  call;  a push;  call;  a pop
+//!
 //! // a relative one, in executables with an open node
 //! frame.site = &sites[s];
 //! tls.top = &frame + 1;  call;  tls.top = frame.prev;
@@ -409,9 +412,11 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     fn behind_call(&self, call: &PlannedCall) {
         match call.action {
             Action::Add(value) if !call.stays => self.add(value, 0),
-            Action::Push(push) => self.pop(self.frame.expect("made for every function that pushes"), push),
+            Action::Push(push) if !call.stays => {
+                self.pop(self.frame.expect("made for every function that pushes"), push);
+            }
             Action::Publish => self.publish(None),
-            Action::Add(_) | Action::None | Action::Replace(_) => {}
+            Action::Add(_) | Action::Push(_) | Action::None | Action::Replace(_) => {}
         }
         if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
             // Code that is not instrumented may have caught an exception that passed through our activations.

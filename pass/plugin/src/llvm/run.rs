@@ -76,10 +76,15 @@ impl Run {
     pub fn catch_escapes(&mut self, choose: impl for<'m> FnOnce(Module<'m>) -> Vec<Function<'m>>) {
         let functions: Vec<LLVMValueRef> = choose(self.module()).iter().map(|f| f.raw()).collect();
         self.settle();
+        let added = !functions.is_empty();
         for function in functions {
             // SAFETY: live functions with bodies, the running pass's analyses. No handle is left to calls,
             // which are deleted, and functions are not.
             unsafe { pcce_shim_catch_escapes(self.analyses, function) }
+        }
+        if added {
+            // SAFETY: live module.
+            unsafe { pcce_shim_distrust_replaceable(self.raw()) }
         }
     }
 

@@ -39,6 +39,7 @@ unsafe extern "C" {
     pub fn pcce_shim_unique_predecessor(block: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
     pub fn pcce_shim_invoke_to_call(invoke: LLVMValueRef) -> LLVMValueRef;
     pub fn pcce_shim_drop_debug_in_pads(function: LLVMValueRef);
+    pub fn pcce_shim_distrust_replaceable(module: LLVMModuleRef);
     pub fn pcce_shim_catch_escapes(analyses: *mut c_void, function: LLVMValueRef);
     pub fn pcce_shim_linkage_facts(value: LLVMValueRef) -> u32;
     pub fn pcce_shim_set_dso_local(value: LLVMValueRef);

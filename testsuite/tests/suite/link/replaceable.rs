@@ -133,3 +133,24 @@ fn wrapped_names_reach_their_wrappers() {
         assert_eq!(output(&artifact("pcce-clang")), expected, "{linker}");
     }
 }
+
+/// A function that does not throw is replaced by one that does. The compiler may have relied on the first one, but its
+/// code happens to pass the exception on.
+#[test]
+fn replacements_may_throw() {
+    let folder = work_folder("link_replaceable/thrown");
+    let sources = [
+        ("library.cpp", source!("link/thrown_replaced/library.cpp")),
+        ("main.cpp", source!("link/thrown_replaced/main.cpp")),
+    ];
+    write_files(&folder, sources);
+    let modes = ["--pcce-mode=link", "--pcce-mode=lto", "--pcce-mode=module", "-flto=thin -fuse-ld=lld"];
+    for (mode, level) in modes.iter().flat_map(|mode| ["-O0", "-O2"].map(|level| (mode, level))) {
+        let flags = format!("{level} {mode}");
+        pcce(&folder, &flags, "-fPIC -shared library.cpp -o liblibrary.so");
+        pcce(&folder, &flags, "main.cpp -L. -llibrary -o program");
+        let mut program = command(folder.join("program"), &[]);
+        let output = run(program.env("LD_LIBRARY_PATH", &folder)).expect_success().stdout;
+        assert_eq!(output, "caught\n", "{flags}");
+    }
+}
