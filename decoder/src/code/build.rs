@@ -176,7 +176,7 @@ impl Table {
             row.stays = findings.stays;
         }
         for (address, state) in function.instructions.iter().map(|i| i.address).zip(findings.states) {
-            let place = self.lines.at(address, &mut self.names);
+            let place = self.lines.at(address, own, &mut self.names);
             let Some(row) = self.row(address) else { continue };
             let offset = (address - row.start) as u32;
             if row.states.last().map_or(State::Unknown, |s| s.1) != state {

@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use gimli::{
     Abbreviations, DebugAbbrev, DebugAbbrevOffset, Dwarf, EndianArcSlice, EntriesRaw, LittleEndian,
@@ -19,12 +21,33 @@ pub(super) type Reader = EndianArcSlice<LittleEndian>;
 
 /// The debug information of a file of so many bytes; none if it is damaged, or more than such a file can
 /// hold.
-pub(super) fn debug_information(file: &object::File<'_>, len: u64) -> Option<gimli::Dwarf<Reader>> {
+pub(super) fn debug_information(file: &object::File<'_>, len: u64) -> Option<Dwarf<Reader>> {
+    sections(file, |id| Some(id.name())).filter(|dwarf| Left::of(len).read(dwarf) == Ok(true))
+}
+
+/// The debug information that a compiler has put into a file of its own (`-gsplit-dwarf`), by the name in the
+/// program's; none if it is not there, or as for [`debug_information`].
+pub(super) fn split_information(path: &Path, parent: &Dwarf<Reader>) -> Option<Dwarf<Reader>> {
+    // The name is the program's, and may be that of a device.
+    let len = fs::metadata(path).ok().filter(|metadata| metadata.is_file())?.len();
+    let bytes = fs::read(path).ok()?;
+    let mut found = sections(&object::File::parse(&*bytes).ok()?, gimli::SectionId::dwo_name)?;
+    if Left::of(len).read_units(&found, |_, _, _| Ok(true)) != Ok(true) {
+        return None;
+    }
+    found.make_dwo(parent);
+    Some(found)
+}
+
+fn sections(
+    file: &object::File<'_>,
+    name: impl Fn(gimli::SectionId) -> Option<&'static str>,
+) -> Option<Dwarf<Reader>> {
     let section = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
-        let data = file.section_by_name(id.name()).and_then(|s| content(&s, id.name()).ok());
+        let data = name(id).and_then(|name| content(&file.section_by_name(name)?, name).ok());
         Ok(Reader::new(data.unwrap_or(Cow::Borrowed(&[])).into(), LittleEndian))
     };
-    gimli::Dwarf::load(section).ok().filter(|dwarf| is_bounded(dwarf, len))
+    Dwarf::load(section).ok()
 }
 
 /// Bound on the depth of entries. Compilers inline far less deeply.
@@ -44,21 +67,6 @@ struct Left {
     file_names: u64,
 }
 
-/// Returns whether debug information in a file of so many bytes is no more than such a file can hold. Not if
-/// it is damaged, either.
-fn is_bounded(dwarf: &Dwarf<Reader>, file: u64) -> bool {
-    let bound = |shift: u32| BASE + (file >> shift);
-    let mut left = Left {
-        abbreviations: bound(2),
-        functions: bound(2),
-        ranges: bound(2),
-        line_headers: bound(3),
-        line_programs: bound(0),
-        file_names: 128 * BASE + 16 * file,
-    };
-    left.read(dwarf) == Ok(true)
-}
-
 /// Takes from what is left; false if that is not enough.
 fn take(left: &mut u64, count: u64) -> bool {
     let rest = left.checked_sub(count);
@@ -67,7 +75,30 @@ fn take(left: &mut u64, count: u64) -> bool {
 }
 
 impl Left {
+    /// The amounts for a file of so many bytes.
+    fn of(file: u64) -> Self {
+        let bound = |shift: u32| BASE + (file >> shift);
+        Self {
+            abbreviations: bound(2),
+            functions: bound(2),
+            ranges: bound(2),
+            line_headers: bound(3),
+            line_programs: bound(0),
+            file_names: 128 * BASE + 16 * file,
+        }
+    }
+
+    /// Returns whether debug information is no more than such a file can hold. Not if it is damaged, either.
     fn read(&mut self, dwarf: &Dwarf<Reader>) -> gimli::Result<bool> {
+        self.read_units(dwarf, |left, header, table| left.lines(dwarf, header, table))
+    }
+
+    /// The same for the entries. `lines` takes what a unit refers to in other sections.
+    fn read_units(
+        &mut self,
+        dwarf: &Dwarf<Reader>,
+        lines: impl Fn(&mut Self, &UnitHeader<Reader>, &Abbreviations) -> gimli::Result<bool>,
+    ) -> gimli::Result<bool> {
         let mut headers = Vec::new();
         let mut units = dwarf.units();
         while let Some(header) = units.next()? {
@@ -76,7 +107,7 @@ impl Left {
         let Some(tables) = self.abbreviations(dwarf, &headers)? else { return Ok(false) };
         for header in headers {
             let table = &tables[&header.debug_abbrev_offset().0];
-            if !self.entries(header.entries_raw(table, None)?)? || !self.lines(dwarf, &header, table)? {
+            if !self.entries(header.entries_raw(table, None)?)? || !lines(self, &header, table)? {
                 return Ok(false);
             }
         }

@@ -1,10 +1,15 @@
 //! The names of functions, and source lines and inlined calls from the program's debug information.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use addr2line::{LookupContinuation, LookupResult, SplitDwarfLoad};
+use gimli::Reader as _;
 use pcce_dictionary::code::Place;
 
-use super::dwarf::{Reader, debug_information};
+use super::dwarf::{Reader, debug_information, split_information};
 
 /// A function's name, and its number among namesakes: local functions of several files may share a name.
 pub(super) type Named<'a> = (&'a str, u32);
@@ -43,6 +48,8 @@ impl Names {
 
 pub(super) struct Lines {
     context: Option<addr2line::Context<Reader>>,
+    /// Debug information in files of its own, by name; none where it cannot be read.
+    split: HashMap<PathBuf, Option<Arc<gimli::Dwarf<Reader>>>>,
     pub(super) files: Vec<String>,
     pub(super) places: Vec<Place>,
     file_index: HashMap<String, u32>,
@@ -62,6 +69,7 @@ impl Lines {
         let dwarf = debug_information(file, len);
         Self {
             context: dwarf.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
+            split: HashMap::new(),
             left: STEPS.saturating_add(len.saturating_mul(STEPS_A_BYTE)),
             files: Vec::new(),
             places: Vec::new(),
@@ -70,13 +78,34 @@ impl Lines {
         }
     }
 
-    /// 1 + the number of the place of an instruction; 0 if it has none.
-    pub(super) fn at(&mut self, address: u64, names: &mut Names) -> u32 {
+    /// 1 + the number of the place of an instruction of this function; 0 if it has none.
+    pub(super) fn at(&mut self, address: u64, function: &str, names: &mut Names) -> u32 {
         let Some(context) = &self.context else { return 0 };
-        let Ok(mut frames) = context.find_frames(address).skip_all_loads() else { return 0 };
+        let mut found = context.find_frames(address);
+        let frames = loop {
+            match found {
+                LookupResult::Output(frames) => break frames,
+                LookupResult::Load { load, continuation } => {
+                    let loaded = split(&mut self.split, &load);
+                    // Without it, it is not known what was inlined.
+                    if loaded.is_none() {
+                        return 0;
+                    }
+                    found = continuation.resume(loaded);
+                }
+            }
+        };
+        let Ok(mut frames) = frames else { return 0 };
         let mut chain = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
-            let Some(name) = frame.function.as_ref().and_then(|f| f.raw_name().ok()) else { return 0 };
+            let has_line = frame.location.as_ref().is_some_and(|location| location.line.is_some());
+            // With lines alone (`-gline-tables-only`), only functions into which others were inlined are described.
+            let described = frame.function.as_ref().map(|function| function.raw_name());
+            let name = match described {
+                Some(Ok(name)) => name,
+                None if chain.is_empty() && has_line && !function.is_empty() => Cow::Borrowed(function),
+                _ => return 0,
+            };
             let location = frame.location.as_ref();
             let file = location.and_then(|l| l.file).unwrap_or("");
             let Some(left) = self.left.checked_sub(1 + (name.len() + file.len()) as u64 / 64) else {
@@ -110,4 +139,16 @@ impl Lines {
         }
         caller
     }
+}
+
+/// The debug information that stands in a file of its own.
+fn split(
+    known: &mut HashMap<PathBuf, Option<Arc<gimli::Dwarf<Reader>>>>,
+    load: &SplitDwarfLoad<Reader>,
+) -> Option<Arc<gimli::Dwarf<Reader>>> {
+    let text = |reader: &Option<Reader>| Some(reader.as_ref()?.to_string_lossy().ok()?.into_owned());
+    let folder = text(&load.comp_dir).unwrap_or_default();
+    let path = Path::new(&folder).join(text(&load.path)?);
+    let read = |path: &PathBuf| split_information(path, &load.parent).map(Arc::new);
+    known.entry(path).or_insert_with_key(read).clone()
 }

@@ -322,3 +322,34 @@ fn killed_at_random_instructions() -> anyhow::Result<()> {
     assert!(outcome.points == 100 && outcome.calls > 500 && outcome.cores > 0, "{outcome:?}");
     Ok(())
 }
+
+/// Debug information in files of its own, or of lines alone, gives the frames and lines of the ordinary one.
+#[test]
+fn frames_and_lines_with_other_forms_of_debug_information() {
+    let folder = work_folder("crash/debug_information");
+    let source = repository().join("testsuite/crash/inlined.c");
+    let forms = ["-g", "-g -gsplit-dwarf", "-gdwarf-4 -gsplit-dwarf", "-gline-tables-only"];
+    for mode in ["link", "lto", "module"] {
+        let reports = forms.map(|form| {
+            let name = format!("{mode}{}", form.replace(' ', ""));
+            let mode = format!("--pcce-mode={mode}");
+            let flags = ["-O1", "-fno-optimize-sibling-calls", "--pcce-crash-report", &mode, "-o", &name];
+            let mut clang = command(artifact("pcce-clang"), &flags);
+            run(clang.args(form.split(' ')).arg(&source).current_dir(&folder)).expect_success();
+            let program = folder.join(&name);
+            ["", "more"].map(|argument| {
+                let arguments: &[&str] = if argument.is_empty() { &[] } else { &[argument] };
+                let report = crash(&program, arguments, &[]).stderr;
+                let text = decode(&program, &report);
+                let frames: Value = serde_json::from_str(text.lines().next().expect("a token")).unwrap();
+                let place = |frame: &Value| format!("{} {}", frame["function"], frame["line"]);
+                let frames: Vec<String> = frames["frames"].as_array().unwrap().iter().map(place).collect();
+                frames.join(", ")
+            })
+        });
+        let expected = [r#""deref" 2, "outer" 3, "main" 9"#, r#""apart" 4, "main" 8"#];
+        for (form, report) in forms.iter().zip(&reports) {
+            assert_eq!(report, &expected, "{mode} {form}");
+        }
+    }
+}
