@@ -207,6 +207,12 @@ pub unsafe extern "C" fn __pcce_verify_resume(shadow: *mut Shadow) {
     }
 }
 
+/// After `pcce_context()` at this site.
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_verify_number(number: u64, site: *const u8) {
+    captures::number(number, site);
+}
+
 /// Reads whether the report is wanted, and its file.
 fn name_report() {
     let value = output::variable(REPORT_VARIABLE);

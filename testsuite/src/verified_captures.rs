@@ -9,10 +9,20 @@ pub fn file(executable: &Path) -> PathBuf {
     executable.with_extension("captures")
 }
 
-/// Compares the captures in a file. `images` are the program and its instrumented libraries.
+/// The file of numbers beside that of captures.
+pub fn numbers(captures: &Path) -> PathBuf {
+    captures.with_extension("numbers")
+}
+
+/// Compares the captures in a file, with the file of numbers beside it. `images` are the program and its instrumented
+/// libraries.
 pub fn verified(images: &[&Path], captures: &Path) -> Output {
     let mut verified = command(artifact("pcce"), &["verified", "--captures"]);
     verified.arg(captures);
+    let numbers = numbers(captures);
+    if numbers.exists() {
+        verified.arg("--numbers").arg(numbers);
+    }
     for (i, image) in images.iter().enumerate() {
         if i > 0 {
             verified.arg("--dict");

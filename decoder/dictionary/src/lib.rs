@@ -12,18 +12,18 @@
 //! The types are plain values. They are checked for shape here (version, syntax) and for meaning (ranges,
 //! indices) by the decoder, which never trusts a file.
 //!
-//! Each version of the schema has a module of its own: [`v2`] is the only one that there is.
+//! [`schema`] has the types, and says how versions differ.
 
 pub mod calls;
 pub mod code;
+pub mod schema;
 pub mod section;
 pub mod trace;
 mod unpack;
-pub mod v2;
 
-pub use v2::{
+pub use schema::{
     Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Epoch, Fragment, Function, Hybrid, Linked,
-    Location, Module, Site, SiteKind, SkipReason, Skipped, Unlinked,
+    Location, Module, NumberPlace, Site, SiteKind, SkipReason, Skipped, Unlinked,
 };
 
 pub use section::{fragment, linked, unlinked};
@@ -31,8 +31,9 @@ pub use unpack::{Unpacker, most_unpacked};
 
 use thiserror::Error;
 
-/// The schema version that this build writes and reads.
-pub const SCHEMA_VERSION: u32 = v2::VERSION;
+/// The schema version that this build writes.
+pub const SCHEMA_VERSION: u32 = schema::VERSION;
+use schema::OLDEST;
 
 /// Why a dictionary or a record was refused.
 #[derive(Debug, Error)]
@@ -46,7 +47,7 @@ pub enum DictionaryError {
     Syntax(String),
     /// The dictionary was written by another release.
     #[error(
-        "the dictionary has schema version {found}, and this pcce reads version {SCHEMA_VERSION}; use the \
+        "the dictionary has schema version {found}, and this pcce reads versions {OLDEST} to {SCHEMA_VERSION}; use the \
          pcce of the release that wrote it, or a newer one"
     )]
     Version { found: u32 },
@@ -61,7 +62,7 @@ pub enum DictionaryError {
     /// An object file was made by another release of the pass.
     #[error(
         "section {section}, offset {offset}: an object file has a dictionary of schema version {found}, and this \
-         pcce reads version {SCHEMA_VERSION}; use the pcce of the release that built the program, or build \
+         pcce reads versions {OLDEST} to {SCHEMA_VERSION}; use the pcce of the release that built the program, or build \
          all of it with this one"
     )]
     FragmentVersion {
@@ -82,7 +83,11 @@ pub fn from_json(bytes: &[u8]) -> Result<Dictionary, DictionaryError> {
     }
     let syntax = |e: serde_json::Error| DictionaryError::Syntax(e.to_string());
     match version(bytes).map_err(syntax)? {
-        v2::VERSION => serde_json::from_slice(bytes).map_err(syntax),
+        OLDEST => {
+            let newest = schema::from_version_2(bytes).map_err(syntax)?;
+            serde_json::from_slice(&newest).map_err(syntax)
+        }
+        schema::VERSION => serde_json::from_slice(bytes).map_err(syntax),
         found => Err(DictionaryError::Version { found }),
     }
 }
@@ -95,9 +100,9 @@ fn version(bytes: &[u8]) -> Result<u32, serde_json::Error> {
         version: u32,
     }
     // As `to_json` writes it: no need to look at all of it twice.
-    const NEWEST: &[u8] = b"{\"version\":2,";
+    const NEWEST: &[u8] = b"{\"version\":3,";
     if bytes.starts_with(NEWEST) {
-        return Ok(v2::VERSION);
+        return Ok(schema::VERSION);
     }
     serde_json::from_slice(bytes).map(|head: Head| head.version)
 }

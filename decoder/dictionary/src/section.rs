@@ -18,7 +18,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::{DictionaryError, Fragment, Linked, Unlinked, Unpacker, v2};
+use crate::{DictionaryError, Fragment, Linked, Unlinked, Unpacker, schema};
 
 pub const SECTION: &str = ".debug_pcce";
 /// Length of a record's header in bytes.
@@ -46,7 +46,7 @@ pub(crate) fn packed(magic: [u8; 8], payload: &impl Serialize) -> Vec<u8> {
     let mut out = vec![0; HEADER_LEN];
     let (len, crc) = append_payload(&mut out, payload);
     out[0..8].copy_from_slice(&magic);
-    out[8..12].copy_from_slice(&v2::VERSION.to_le_bytes());
+    out[8..12].copy_from_slice(&schema::VERSION.to_le_bytes());
     out[12..16].copy_from_slice(&len.to_le_bytes());
     out[24..28].copy_from_slice(&crc.to_le_bytes());
     out
@@ -94,7 +94,7 @@ pub fn parse(section: &[u8]) -> Result<Vec<Record>, DictionaryError> {
             return Err(damaged("no record of a dictionary starts here".to_owned()));
         }
         let version = word(8);
-        if version != v2::VERSION {
+        if !(schema::OLDEST..=schema::VERSION).contains(&version) {
             return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found: version });
         }
         let Some((payload, next)) = body.split_at_checked(word(12) as usize) else {
@@ -107,7 +107,10 @@ pub fn parse(section: &[u8]) -> Result<Vec<Record>, DictionaryError> {
         if crc.sum() != word(24) {
             return Err(damaged("the checksum does not match".to_owned()));
         }
-        let json = unpacker.unpack(payload).map_err(damaged)?;
+        let mut json = unpacker.unpack(payload).map_err(damaged)?;
+        if version == schema::OLDEST {
+            json = schema::from_version_2(&json).map_err(|error| damaged(error.to_string()))?;
+        }
         let record = match magic {
             fragment::MAGIC => fragment::read(&json, address).map(Record::Fragment),
             unlinked::MAGIC => unlinked::read(&json, address).map(Record::Unlinked),

@@ -35,6 +35,8 @@ struct Summary {
     edges: Edges,
     /// Largest number of encodings of one function, and that function.
     max_num_cc: Option<MaxNumCc>,
+    /// Places at which context numbers are taken.
+    places: Places,
     /// For programs with a hybrid encoding.
     #[serde(skip_serializing_if = "Option::is_none")]
     hybrid: Option<Hybrid>,
@@ -82,6 +84,14 @@ struct Edges {
     /// Functions that these calls reach: the nodes of the paper's selective reduction.
     reduced: usize,
     required: usize,
+}
+
+#[derive(Default, Serialize)]
+struct Places {
+    /// Places with a range of numbers below 2^63.
+    with_range: usize,
+    /// Places of which the process gives all numbers.
+    without_range: usize,
 }
 
 #[derive(Serialize)]
@@ -166,6 +176,12 @@ fn add_encoding(summary: &mut Summary, dictionary: &Dictionary, encoding: &Encod
             let name = pcce::names::demangle(name);
             summary.max_num_cc = Some(MaxNumCc { num_cc: function.num_cc, function: name });
         }
+    }
+    for place in &encoding.places {
+        *match place.base {
+            Some(_) => &mut summary.places.with_range,
+            None => &mut summary.places.without_range,
+        } += 1;
     }
     if modules.len() > 1 {
         summary.linked_modules += modules.len();
@@ -286,6 +302,12 @@ fn text(info: &Info) -> String {
         }
         if let Some(max) = &summary.max_num_cc {
             lines.push(format!("max numCC   {} ({})", max.num_cc, max.function));
+        }
+        let Places { with_range, without_range } = summary.places;
+        if with_range + without_range > 0 {
+            lines.push(format!(
+                "numbers     {with_range} places with a range, {without_range} whose numbers the process gives"
+            ));
         }
         let linked = match summary.linked_modules {
             0 => String::new(),

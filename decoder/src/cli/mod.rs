@@ -372,8 +372,8 @@ pub struct VerifiedArgs {
     /// The file that PCCE_NUMBERS named
     #[arg(long, value_name = "FILE")]
     pub numbers: Option<PathBuf>,
-    /// The file that PCCE_VERIFY_CAPTURES named: compare its tokens
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["contexts", "numbers", "step"])]
+    /// The file that PCCE_VERIFY_CAPTURES named: compare its tokens and numbers
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["contexts", "step"])]
     pub captures: Option<PathBuf>,
     /// Decode every Nth context
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]

@@ -14,7 +14,11 @@ use super::{Status, VerifiedArgs};
 
 /// Compares, and tells what came of it.
 pub fn run(args: &VerifiedArgs) -> anyhow::Result<Status> {
-    let sources = Sources::open(Some(&args.program), &args.more, &[], None)?;
+    let mut sources = Sources::open(Some(&args.program), &args.more, &[], None)?;
+    if let (Some(_), Some(numbers)) = (&args.captures, &args.numbers) {
+        let file = NumbersFile::open(numbers).with_context(|| numbers.display().to_string())?;
+        sources.decoder.set_numbers(Numbers::from(file));
+    }
     match (&args.captures, &args.contexts, &args.numbers) {
         (Some(captures), ..) => compare_captures(&sources.decoder, captures),
         (None, Some(contexts), Some(numbers)) => {
@@ -56,6 +60,8 @@ fn compare_captures(decoder: &Decoder, path: &Path) -> anyhow::Result<Status> {
             found.without_list,
             "not compared: control had just come back to an activation, and the list was not known",
         ),
+        (found.ambiguous, "numbers that have several contexts, or share one"),
+        (found.interned, "not compared: numbers from 2^63 on need the file of numbers (`--numbers`)"),
         (found.of_others, "not compared: they are of other programs"),
         (found.mixed, "not compared: they have calls of an image that is not in verify mode"),
         (found.damaged, "damaged lines, which are no captures"),

@@ -23,8 +23,9 @@ pub(crate) fn piece_frames<'d>(
     };
     let mut locations: &[Location] = &[];
     let mut places = None;
+    let known_line = !matches!(piece, Piece::AnyLine(_));
     let single = match piece {
-        Piece::Site(site) => {
+        Piece::Site(site) | Piece::AnyLine(site) => {
             let site = &symbols.sites[site as usize];
             locations = symbols.locations(site);
             let name = symbols.functions[site.function as usize].name;
@@ -60,9 +61,9 @@ pub(crate) fn piece_frames<'d>(
     };
     let known = |number: u32| (number != 0).then_some(number);
     let calls = locations.iter().enumerate().map(move |(i, location)| Frame {
-        file: Some(symbols.file(location.file)),
-        line: known(location.line),
-        column: known(location.column),
+        file: Some(symbols.file(location.file)).filter(|_| known_line || i > 0),
+        line: known(location.line).filter(|_| known_line || i > 0),
+        column: known(location.column).filter(|_| known_line || i > 0),
         inlined: i + 1 < locations.len(),
         ..frame(FrameKind::Call, Some(location.name))
     });

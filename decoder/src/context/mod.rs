@@ -85,6 +85,8 @@ pub struct Frame<'d> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Piece {
     Site(u32),
+    /// A capture of the place of this one ([`NumberPlace`](pcce_dictionary::NumberPlace)), in whatever line.
+    AnyLine(u32),
     Function(u32),
     Uninstrumented(Option<u32>),
     Tail(Option<u32>),

@@ -108,7 +108,13 @@ impl Decoder {
     ) -> Result<(), DecodeError> {
         let found = numbers.read(number)?;
         let inner = found.range.map_or(Inner::Capture, |range| Inner::Range(range, found.program));
-        self.decoding(context).token(&found.token, false, inner)
+        Decoding { of_number: true, ..self.decoding(context) }.token(&found.token, false, inner)
+    }
+
+    /// The parts of a token for which an interned number stands, if it is there.
+    pub(crate) fn token_of(&self, number: u64) -> Option<Token> {
+        let numbers = self.numbers.as_ref().filter(|_| number >= pcce_abi::INTERNED)?;
+        Some(numbers.read(number).ok()?.token)
     }
 
     /// Decodes the context of the entry of a function, of its id and the record of its chain in a file of
@@ -145,7 +151,7 @@ impl Decoder {
 
     fn decoding<'d, 'c>(&'d self, context: &'c mut Context) -> Decoding<'d, 'c> {
         context.clear();
-        Decoding { images: &self.images, context, other_runtime: false }
+        Decoding { images: &self.images, context, other_runtime: false, of_number: false }
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Decoding<'d, 'c> {
     /// Calls of images with another runtime are missing in the token
     /// ([`Token::other_runtime`](crate::Token)).
     pub(super) other_runtime: bool,
+    /// A number is decoded, which stands for all captures of a place.
+    pub(super) of_number: bool,
 }
 
 impl<'d> Decoding<'d, '_> {

@@ -3,7 +3,7 @@
 use pcce_encoding::decode::{Call, PathError};
 
 use crate::context::Piece;
-use crate::images::encodings::{Effect, Encoding};
+use crate::images::encodings::{Effect, Encoding, InRange};
 use crate::images::symbols::Site;
 use crate::token::{BuildId, Token};
 
@@ -24,7 +24,8 @@ impl<'d> Decoding<'d, '_> {
         let function = symbols.sites[site as usize].function;
         // No sub-path goes on through a thunk, or a stub.
         if !symbols.is_left_out(site) {
-            self.context.push(Piece::Site(site));
+            let any_line = self.of_number && self.images.encodings.is_of_several_lines(site);
+            self.context.push(if any_line { Piece::AnyLine(site) } else { Piece::Site(site) });
         }
         self.walk_callers(function, id, distance, begin)
     }
@@ -161,12 +162,12 @@ impl Decoding<'_, '_> {
             return Err(DecodeError::NoContext);
         }
         let mut functions = self.images.encodings.in_ranges(number);
-        let (function, id) = functions.next().ok_or(DecodeError::NoRange { number })?;
-        if let Some((other, _)) = functions.next() {
-            let (first, second) = (self.name_of(other), self.name_of(function));
+        let InRange { function, id, place } = functions.next().ok_or(DecodeError::NoRange { number })?;
+        if let Some(other) = functions.next() {
+            let (first, second) = (self.name_of(other.function), self.name_of(function));
             return Err(DecodeError::Ambiguous { number, first, second });
         }
-        self.context.push(Piece::Function(function));
+        self.context.push(place);
         self.walk_number(function, id, None, None)?;
         self.close();
         Ok(())
@@ -194,9 +195,9 @@ impl Decoding<'_, '_> {
         // The program adds the id, which counts from the start's.
         let whole = number.wrapping_add(start.map_or(0, |start| encoding.id_offset(start)));
         let of_program = |function: u32| std::ptr::eq(self.images.encoding_of(function), encoding);
-        let found = self.images.encodings.in_ranges(whole).find(|&(function, _)| of_program(function));
-        let (function, id) = found.ok_or(DecodeError::NoRange { number })?;
-        self.context.push(Piece::Function(function));
+        let found = self.images.encodings.in_ranges(whole).find(|found| of_program(found.function));
+        let InRange { function, id, place } = found.ok_or(DecodeError::NoRange { number })?;
+        self.context.push(place);
         self.walk_number(function, id, None, start)
     }
 

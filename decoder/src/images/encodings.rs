@@ -9,6 +9,7 @@ use pcce_dictionary::{self as files, EdgeCode, SiteKind};
 use pcce_encoding::FunctionId;
 use pcce_encoding::decode::{AddEdge, FunctionRow, PathDecoder, StackEdge, StackPathDecoder, SubPaths};
 
+use crate::context::Piece;
 use crate::images::invalid::{Cause, check, index};
 use crate::images::symbols::Symbols;
 
@@ -126,7 +127,7 @@ impl Encoding {
     }
 }
 
-/// The numbers of a function that stand for contexts by themselves.
+/// The numbers of a place that stand for contexts by themselves.
 #[derive(Debug)]
 struct Range {
     base: u64,
@@ -135,6 +136,17 @@ struct Range {
     /// The largest `end` up to this row.
     max_end: u64,
     function: u32,
+    /// The frames of the place.
+    place: Piece,
+}
+
+/// What a number stands for.
+pub(crate) struct InRange {
+    pub(crate) function: u32,
+    /// The number of the sub-path in the function.
+    pub(crate) id: u64,
+    /// The frames of the place at which it was taken.
+    pub(crate) place: Piece,
 }
 
 #[derive(Debug, Default)]
@@ -145,6 +157,8 @@ pub(crate) struct Encodings {
     /// The encodings with an open node, by image.
     open: HashMap<u32, u32>,
     ranges: Vec<Range>,
+    /// The captures that stand for others in other lines.
+    several_lines: HashSet<u32>,
 }
 
 impl Encodings {
@@ -165,16 +179,24 @@ impl Encodings {
         self.all.iter().filter(move |encoding| encoding.image == image)
     }
 
-    /// The functions, with the numbers of their sub-paths, that a context number may stand for: none, one, or
-    /// several if the ranges of modules overlap.
-    pub(crate) fn in_ranges(&self, number: u64) -> impl Iterator<Item = (u32, u64)> {
+    /// Returns whether a number that was taken at this site may have been taken in other lines of its place.
+    pub(crate) fn is_of_several_lines(&self, site: u32) -> bool {
+        self.several_lines.contains(&site)
+    }
+
+    /// What a context number may stand for: nothing, one context, or several if the ranges of images overlap.
+    pub(crate) fn in_ranges(&self, number: u64) -> impl Iterator<Item = InRange> {
         let end = self.ranges.partition_point(|range| range.base <= number);
         self.ranges[..end]
             .iter()
             .rev()
             .take_while(move |range| range.max_end > number)
             .filter(move |range| range.end > number)
-            .map(move |range| (range.function, number - range.base))
+            .map(move |range| InRange {
+                function: range.function,
+                id: number - range.base,
+                place: range.place,
+            })
     }
 
     /// Adds the encodings of the last image; with an error comes the number of the module that it is about.
@@ -235,7 +257,7 @@ impl Encodings {
         if open_node.is_some() && self.open.insert(image as u32, number).is_some() {
             return Err(Cause::SecondOpenNode);
         }
-        rows.ranges(&mut self.ranges)?;
+        rows.ranges(self)?;
         let row = |f: &files::EncodedFunction| Row { num_cc: f.num_cc, id_offset: f.id_offset as u64 };
         self.all.push(Encoding {
             image: image as u32,
@@ -400,16 +422,36 @@ impl<'d> Rows<'d> {
         Ok(stack)
     }
 
-    /// The numbers that stand for contexts by themselves.
-    fn ranges(&self, ranges: &mut Vec<Range>) -> Result<(), Cause> {
-        for (function, row) in (self.first_function..).zip(&self.encoding.functions) {
-            let Some(base) = row.range else { continue };
-            let end = base.checked_add(row.num_cc).filter(|end| *end <= pcce_abi::INTERNED && base > 0);
+    /// Adds the places at which numbers are taken.
+    fn ranges(&self, to: &mut Encodings) -> Result<(), Cause> {
+        let mut add = |base: u64, number: u32, place| {
+            let function = self.first_function + number;
+            let num_cc = self.encoding.functions[number as usize].num_cc;
+            let end = base.checked_add(num_cc).filter(|end| *end <= pcce_abi::INTERNED && base > 0);
             let Some(end) = end else {
                 let name = self.symbols.function_name(function).to_owned();
-                return Err(Cause::Range { function: name, base, num_cc: row.num_cc });
+                return Err(Cause::Range { function: name, base, num_cc });
             };
-            ranges.push(Range { base, end, max_end: 0, function });
+            to.ranges.push(Range { base, end, max_end: 0, function, place });
+            Ok(())
+        };
+        for (number, row) in (0..).zip(&self.encoding.functions) {
+            if let Some(base) = row.range {
+                add(base, number, Piece::Function(self.first_function + number))?;
+            }
+        }
+        for (at, row) in self.encoding.places.iter().enumerate() {
+            check("place", at, "site", row.site, self.sites)?;
+            let (function, kind) = self.site(row.site);
+            if kind != SiteKind::Capture {
+                return Err(Cause::NoCapture { place: at, site: row.site });
+            }
+            let site = self.first_site + row.site;
+            if let Some(base) = row.base {
+                add(base, function, if row.line { Piece::Site(site) } else { Piece::AnyLine(site) })?;
+            } else if !row.line {
+                to.several_lines.insert(site);
+            }
         }
         Ok(())
     }

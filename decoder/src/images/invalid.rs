@@ -91,6 +91,9 @@ pub enum Cause {
     /// The edges and ids are not an encoding.
     #[error("{0}")]
     Encoding(TableError),
+    /// A place at which numbers are taken names another site.
+    #[error("place {place} of numbers is at site {site}, which takes no context")]
+    NoCapture { place: usize, site: u32 },
     /// The numbers of a function leave the range of numbers without a process.
     #[error(
         "the numbers of function {function} start at {base} and are {num_cc}, and 1 to 2^63 - 1 are allowed"

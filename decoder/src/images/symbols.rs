@@ -79,7 +79,7 @@ pub(crate) struct Site {
     locations: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) name: u32,
     pub(crate) file: u32,

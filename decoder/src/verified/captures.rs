@@ -15,8 +15,12 @@
 //!
 //! The innermost record's call site is one of a call that may be over, so it counts only where what it calls
 //! is active.
+//!
+//! Numbers ([`crate::numbers`]) are compared likewise. Beside that, a table of the whole file has each number with its
+//! context: no number may have two, and no context two numbers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, BufRead, Read as _};
 
 use pcce_abi::functions;
@@ -51,6 +55,10 @@ pub struct Captures {
     /// Captures that show other calls than the shadow stack has, or could not be decoded.
     pub wrong: u64,
     pub shown: Vec<String>,
+    /// Numbers that name different contexts, and contexts that have several numbers. They are among `wrong`.
+    pub ambiguous: u64,
+    /// Numbers from 2⁶³ on, where no file of numbers is given.
+    pub interned: u64,
     /// Lines that are no captures: they were written while the disk was full, perhaps.
     pub damaged: u64,
 }
@@ -82,10 +90,11 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
     // Images with records, and what is wrong with the images of its calls: all of them have records, perhaps
     // later.
     let (mut images, mut wrong) = (HashSet::new(), Vec::new());
-    let (mut line, mut context, mut number) = (Vec::new(), Context::default(), 0_u64);
+    let (mut line, mut context, mut at_line) = (Vec::new(), Context::default(), 0_u64);
+    let mut numbers = Numbers::default();
     loop {
         line.clear();
-        number += 1;
+        at_line += 1;
         if text.by_ref().take(MOST_LINE).read_until(b'\n', &mut line)? == 0 {
             break;
         }
@@ -100,7 +109,31 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
             found.without_list += 1;
             continue;
         }
-        let compared = match Token::parse(capture.token) {
+        let number = capture.token.strip_prefix("pcce:").and_then(|number| {
+            let (number, process) = number.split_once('@')?;
+            Some((number.parse::<u64>().ok()?, process.parse::<u32>().ok()?))
+        });
+        let compared = match number.map_or_else(|| Token::parse(capture.token), |_| Ok(Token::default())) {
+            Ok(_) if let Some((number, process)) = number => {
+                match decoder.decode_number(number, &mut context) {
+                    Ok(()) => {
+                        // Each process gives numbers of its own.
+                        let process = if number < pcce_abi::INTERNED { 0 } else { process };
+                        let hash = hash(decoder, &context, &capture);
+                        capture.set_line(symbols, &mut context);
+                        let others = decoder.token_of(number).is_some_and(|token| other_handlers(&token));
+                        match compare(decoder, &context, &capture, others) {
+                            Ok(true) => numbers.add((number, process), hash).map(|()| true),
+                            other => other,
+                        }
+                    }
+                    Err(DecodeError::Interned { .. }) => {
+                        found.interned += 1;
+                        continue;
+                    }
+                    Err(error) => Err(error.to_string()),
+                }
+            }
             Ok(token) => match decoder.decode_of_program(&token, &mut context) {
                 Ok(()) => compare(decoder, &context, &capture, other_handlers(&token)),
                 Err(DecodeError::OtherBuild { .. } | DecodeError::NoBuildId) => {
@@ -118,7 +151,7 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
                 let of: HashSet<u32> = images_of(symbols, &context).collect();
                 // Only the first ones are shown, and their images decide which ones these are.
                 let what = (wrong.len() < 100 * MOST_SHOWN)
-                    .then(|| format!("line {number}: {what} (token {})", capture.token));
+                    .then(|| format!("line {at_line}: {what} (token {})", capture.token));
                 wrong.push((of, what));
             }
         }
@@ -131,7 +164,72 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
             found.mixed += 1;
         }
     }
+    found.ambiguous = numbers.ambiguous;
     Ok(found)
+}
+
+/// The numbers of a file, and their contexts.
+#[derive(Default)]
+struct Numbers {
+    /// For each number of a process (0: of all), a hash of its context, and for each context its number.
+    of: HashMap<(u64, u32), u64>,
+    numbers: HashMap<(u64, u32), u64>,
+    ambiguous: u64,
+}
+
+impl Numbers {
+    /// Adds a number with its context, all of whose calls are known. The error says what else has the number, or the
+    /// context.
+    fn add(&mut self, (number, process): (u64, u32), hash: Option<u64>) -> Result<(), String> {
+        let Some(hash) = hash else { return Ok(()) };
+        let other = *self.of.entry((number, process)).or_insert(hash);
+        let other_number = *self.numbers.entry((hash, process)).or_insert(number);
+        if (other, other_number) == (hash, number) {
+            return Ok(());
+        }
+        self.ambiguous += 1;
+        Err(match other_number == number {
+            true => "it names another context, too".to_owned(),
+            false => format!("the same context has number {other_number}, too"),
+        })
+    }
+}
+
+/// A hash of a number's context: its frames, and the call sites of the shadow stack. None for one that the shadow stack
+/// does not know, since a handler has interrupted the thread.
+fn hash(decoder: &Decoder, context: &Context, capture: &Capture<'_>) -> Option<u64> {
+    if capture.open || capture.records.iter().any(|record| record.signal) {
+        return None;
+    }
+    let mut hasher = DefaultHasher::new();
+    for frame in decoder.frames(context) {
+        (frame.kind, frame.function, frame.file, frame.line, frame.column).hash(&mut hasher);
+    }
+    // The capture itself may be any one of its place, which is among the frames.
+    capture.records.iter().skip(1).for_each(|record| record.site.hash(&mut hasher));
+    Some(hasher.finish())
+}
+
+impl Capture<'_> {
+    /// A number stands for all captures of a place. If this capture is one of them, the context gets its site.
+    fn set_line(&self, symbols: &Symbols, context: &mut Context) {
+        let (Some(own), Some(piece)) = (self.site, context.pieces.first_mut()) else { return };
+        let (of_place, any_line) = match *piece {
+            Piece::Site(site) => (site, false),
+            Piece::AnyLine(site) => (site, true),
+            _ => return,
+        };
+        let [site, place] = [own, of_place].map(|site| &symbols.sites[site as usize]);
+        let is_same = match (symbols.locations(site), symbols.locations(place)) {
+            ([a, outer_a @ ..], [b, outer_b @ ..]) if any_line => {
+                (a.name, a.file, outer_a) == (b.name, b.file, outer_b)
+            }
+            (a, b) => a == b,
+        };
+        if site.function == place.function && is_same {
+            *piece = Piece::Site(own);
+        }
+    }
 }
 
 /// Returns whether a handler was active that the runtime did not call: the shadow stack does not show where.
@@ -349,6 +447,7 @@ impl<'a> Places<'a> {
                 self.jumps |= self.name(image, name) == Some(functions::LONGJMP);
             }
             Piece::Function(_)
+            | Piece::AnyLine(_)
             | Piece::Uninstrumented(_)
             | Piece::Tail(_)
             | Piece::Named(..)
@@ -386,7 +485,9 @@ impl<'a> Places<'a> {
             | Piece::Named(FrameKind::Tail, ..) => return Inner::Nothing,
             Piece::Uninstrumented(Some(name)) => Some(self.decoder.images.symbols.linkage_name(name)),
             Piece::Named(FrameKind::Uninstrumented, image, name) => self.name(image, name),
-            Piece::Site(_) | Piece::Function(_) | Piece::Place(..) | Piece::Named(..) => None,
+            Piece::Site(_) | Piece::AnyLine(_) | Piece::Function(_) | Piece::Place(..) | Piece::Named(..) => {
+                None
+            }
             Piece::Thread | Piece::Task | Piece::Unknown(_) | Piece::UnknownModule(_) => None,
             Piece::Truncated | Piece::Damaged => None,
         };

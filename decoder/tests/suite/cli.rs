@@ -263,7 +263,7 @@ fn each_bad_dictionary_has_its_message() {
     folder.write("cut.json", &json[..json.len() / 2]);
     folder.write("empty", b"");
     folder.write("zeros", &[0; 4096]);
-    folder.write("newer.json", br#"{"version":3,"anything":[]}"#);
+    folder.write("newer.json", br#"{"version":4,"anything":[]}"#);
     folder.write("stripped", &elf::elf(None, Some(&APP), Compression::None, Kind::Executable));
     let mut inconsistent = app();
     inconsistent.encodings[0].edges[0].site = 77;
@@ -275,7 +275,7 @@ fn each_bad_dictionary_has_its_message() {
         ("zeros", "zeros: neither a dictionary (JSON) nor a program (ELF): it starts with bytes 00 00"),
         (
             "newer.json",
-            "schema version 3, and this pcce reads version 2; use the pcce of the release that wrote it",
+            "schema version 4, and this pcce reads versions 2 to 3; use the pcce of the release that wrote it",
         ),
         ("stripped", "the program has no dictionary"),
         ("inconsistent.json", "module main.c: edge 0 names site 77"),

@@ -30,7 +30,8 @@ use pcce_dictionary as dictionary;
 use pcce_dictionary::section::{self, Record};
 use pcce_encoding::{Encoding, FunctionId};
 pub use pcce_model::Wanted;
-use pcce_model::plan::{Action, described, number_ranges};
+use pcce_model::numbers::Numbers;
+use pcce_model::plan::{Action, described};
 use pcce_model::slice::{Decided, Facts, Slice};
 use pcce_model::{
     Function, Matched, Mode, Pointer, Program, TailCallee, Targets, TypeId, derive, missing_target,
@@ -305,14 +306,20 @@ pub fn encode(
     let names = frame_offsets::InModules { modules, added: &added, program: &program };
     let used = if measured { apply(&program, &mut encoding, frames, &names) } else { None };
     let relied_on = used.as_ref().map(|used| used.relied_on(&names)).unwrap_or_default();
-    let ranges = number_ranges(&program, &encoding, used.as_ref());
-    let decided = Decided::new(&program, &encoding, &ranges, used.as_ref());
+    let locations = |id, call: usize| {
+        let site = added.sites_of(id).get(call).copied().flatten();
+        let sites = &added.symbols[added.place(id).0].sites;
+        site.map_or(&[][..], |site| &sites[site.call as usize].locations[..])
+    };
+    let by_line = merged.options.number_lines;
+    let numbers = Numbers::new(&program, &encoding, used.as_ref(), by_line, locations);
+    let decided = Decided::new(&program, &encoding, &numbers, used.as_ref());
     let mut orders: Vec<Order> =
         (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
     orders.iter_mut().for_each(|order| order.slice.measured = measured);
     added.update_symbols(&program, &decided, open && targets.is_some());
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
-    let rows = whole.rows(&ranges, used.as_ref());
+    let rows = whole.rows(&numbers, used.as_ref());
     // All libraries of a program often share one command line.
     let warnings = targets.iter().filter(|_| open).flat_map(|targets| missing(targets, &program, scratch));
     let no_frames = (merged.options.hybrid && !open).then(|| NO_FRAMES.to_owned());
@@ -389,7 +396,7 @@ impl Whole<'_> {
     }
 
     /// The dictionary's description of the encoding.
-    fn rows(&self, ranges: &[Option<u64>], used: Option<&Used>) -> dictionary::Encoding {
+    fn rows(&self, numbers: &Numbers, used: Option<&Used>) -> dictionary::Encoding {
         let Self { program, encoding, .. } = *self;
         let open_node = program.graph.open_node();
         let functions = self.added.order_of_functions().into_iter().map(|id| dictionary::EncodedFunction {
@@ -397,7 +404,7 @@ impl Whole<'_> {
             id_offset: encoding.offset(id) as i64,
             entry: encoding.is_entry(id),
             open: program.graph.is_open(id),
-            range: ranges[id.index()],
+            range: None,
         });
         let all_sites: Vec<&dictionary::Site> = self.added.symbols.iter().flat_map(|m| &m.sites).collect();
         let mut stack_offsets = Vec::new();
@@ -414,6 +421,11 @@ impl Whole<'_> {
             Some(dictionary::Edge { site, callee, code: described(encoding.edge(edge), open_call) })
         });
         let edges = edges.collect();
+        let places = numbers.places().iter().map(|place| {
+            let sites = self.added.sites_of(place.function)[place.call].expect("captures have sites");
+            let site = self.added.first_site(place.function) + sites.call;
+            dictionary::NumberPlace { site, base: place.range, line: place.line }
+        });
         dictionary::Encoding {
             epoch: dictionary::Epoch,
             first_module: 0,
@@ -421,6 +433,7 @@ impl Whole<'_> {
             open_num_cc: open_node.map(|node| encoding.num_cc(node)),
             functions: functions.collect(),
             edges,
+            places: places.collect(),
             hybrid: used.map(|used| frame_offsets::rows(self, used, stack_offsets)),
         }
     }

@@ -78,6 +78,7 @@ mod tests {
             does: *does,
             keeps_frame: false,
             replaceable: false,
+            number: None,
         };
         let function = |row: &&[Does]| SliceFunction {
             kept: true,
@@ -86,7 +87,6 @@ mod tests {
             silent: false,
             unannounced: Unannounced::Never,
             entry: false,
-            base: 0,
             needs_offset: false,
             begins_stack: false,
             entry_site: None,

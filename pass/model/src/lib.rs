@@ -12,6 +12,7 @@ mod error;
 mod graph;
 pub mod hybrid;
 mod lists;
+pub mod numbers;
 pub mod plan;
 mod profile;
 mod program;

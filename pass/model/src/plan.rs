@@ -4,12 +4,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use pcce_abi::{self as abi, SiteByte};
+use pcce_abi::SiteByte;
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeCode, Encoding, FlowBlock, FramePlace, FunctionId, PushReason, frame_places};
 use pcce_options::PassOptions;
+use serde::{Deserialize, Serialize};
 
 use crate::hybrid::{self, Used};
+use crate::numbers::{self, Numbers};
 use crate::replaceable;
 use crate::{Call, CallKind, Function, Jumps, Program, Reach, RuntimeCall, STD_THREAD, Source, Unannounced};
 
@@ -60,6 +62,17 @@ pub struct PlannedCall {
     pub keeps_frame: bool,
     /// The callee's place may be another image's ([`CallKind::Replaceable`]).
     pub replaceable: bool,
+    /// For a call of `pcce_context()`, what makes a number.
+    pub number: Option<NumberAt>,
+}
+
+/// What makes a context number at a capture ([`crate::numbers`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NumberAt {
+    /// The site that stands for the place.
+    pub site: u32,
+    /// The number that is added to the id; [`pcce_abi::NO_RANGE`] where the process gives the numbers.
+    pub base: u64,
 }
 
 impl PlannedCall {
@@ -114,9 +127,6 @@ pub struct PlannedFunction {
     /// stub with the id that they bring to this function. The stub pushes, and calls the function that has the
     /// name in this process.
     pub stub: Option<u32>,
-    /// The number that is added to the function's id to make a context number; [`pcce_abi::NO_RANGE`] if the
-    /// function has no range of numbers.
-    pub base: u64,
     /// The action before its tail calls.
     pub leaves: Leaves,
     /// Hybrid encoding: captures need the stack offset.
@@ -174,13 +184,11 @@ pub struct Basis<'a> {
 pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
     let &Basis { program, encoding, used, options, .. } = basis;
     let mut maker = Maker::new(basis);
-    let ranges = number_ranges(program, encoding, used);
     let with_stubs = replaceable::called(&program.functions);
     let mut functions = Vec::with_capacity(program.functions.len());
     let mut rows = Vec::with_capacity(program.functions.len());
     let mut encoded = Vec::with_capacity(program.functions.len());
     for (id, function) in program.iter() {
-        let i = id.index();
         let calls = maker.calls(id, function);
         let entry_site = (function.unannounced == Unannounced::AnyId)
             .then(|| maker.new_site(id, dictionary::SiteKind::Entry, Vec::new(), None));
@@ -190,14 +198,15 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
             id_offset: encoding.offset(id) as i64,
             entry: encoding.is_entry(id),
             open: program.graph.is_open(id),
-            range: ranges[i],
+            range: None,
         });
         let stub = with_stubs.contains(&id).then(|| {
             let name = maker.names.number(&function.name);
             maker.new_site(id, dictionary::SiteKind::Replaced(name), Vec::new(), None)
         });
-        functions.push(PlannedFunction { stub, ..maker.function(id, calls, entry_site, ranges[i]) });
+        functions.push(PlannedFunction { stub, ..maker.function(id, calls, entry_site) });
     }
+    let places = maker.numbers(&mut functions);
     for (i, (row, function)) in rows.iter_mut().zip(&program.functions).enumerate() {
         row.jumped_to = maker.jumps.may_lead_to(i, function);
     }
@@ -225,6 +234,7 @@ pub fn plan(basis: &Basis<'_>, identifier: String, producer: String) -> Plan {
             open_num_cc: open_node.map(|node| encoding.num_cc(node)),
             functions: encoded,
             edges,
+            places,
             hybrid: used.map(|used| hybrid_rows(used, stack_offsets)),
         },
         site_bytes,
@@ -384,6 +394,7 @@ impl<'a> Maker<'a> {
                 creation_site,
                 keeps_frame,
                 replaceable: matches!(call.kind, CallKind::Replaceable(_)),
+                number: None,
             });
         }
         calls
@@ -430,6 +441,32 @@ impl<'a> Maker<'a> {
         });
     }
 
+    /// Tells the captures what makes their numbers. Returns their places.
+    fn numbers(&self, functions: &mut [PlannedFunction]) -> Vec<dictionary::NumberPlace> {
+        let Basis { program, encoding, used, options, .. } = *self.basis;
+        let sites: HashMap<(FunctionId, usize), u32> = (0..)
+            .map(FunctionId::new)
+            .zip(&*functions)
+            .flat_map(|(id, function)| function.calls.iter().map(move |call| ((id, call.call), call.site)))
+            .collect();
+        let locations = |id, call| {
+            sites.get(&(id, call)).map_or(&[][..], |&site| &self.sites[site as usize].locations[..])
+        };
+        let numbers = Numbers::new(program, encoding, used, options.common.number_lines, locations);
+        for (id, function) in (0..).map(FunctionId::new).zip(functions) {
+            for call in &mut function.calls {
+                let capture = numbers.of(encoding, id, call.call);
+                call.number = capture.map(|of| NumberAt { site: sites[&(id, of.call)], base: of.base });
+            }
+        }
+        let row = |place: &numbers::Place| dictionary::NumberPlace {
+            site: sites[&(place.function, place.call)],
+            base: place.range,
+            line: place.line,
+        };
+        numbers.places().iter().map(row).collect()
+    }
+
     fn row(&mut self, function: &Function) -> dictionary::Function {
         // Other modules know an external function by its linkage name. A local function has no name
         // elsewhere.
@@ -450,7 +487,6 @@ impl<'a> Maker<'a> {
         id: FunctionId,
         mut calls: Vec<PlannedCall>,
         entry_site: Option<u32>,
-        range: Option<u64>,
     ) -> PlannedFunction {
         let Basis { program, encoding, used, source, .. } = *self.basis;
         let frame = place_frame(&program[id], &calls, || source.flow(id));
@@ -460,7 +496,6 @@ impl<'a> Maker<'a> {
             frame,
             entry_site,
             stub: None,
-            base: number_base(encoding, id, range),
             leaves: leaves(program[id].silent, self.open_node.is_some(), encoding.is_entry(id)),
             needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),
             begins_stack: used.is_some() && hybrid::is_main(program, id),
@@ -592,39 +627,4 @@ fn site_bytes(
         }
     }
     Some(bytes)
-}
-
-/// Returns whether the function takes context numbers (`pcce_context()`).
-fn takes_numbers(function: &Function) -> bool {
-    function.calls.iter().any(|call| matches!(call.kind, CallKind::Runtime(RuntimeCall::Context)))
-}
-
-/// The ranges of context numbers of an executable, one for each function that takes numbers, so that a number
-/// alone identifies function and context. Small ranges come first: a number with fewer digits leaves more
-/// room for the number of a chain of frames beside it. A function whose range does not fit below 2^63 has
-/// none, and its contexts are interned.
-pub fn number_ranges(program: &Program, encoding: &Encoding, used: Option<&Used>) -> Vec<Option<u64>> {
-    let mut ranges = vec![None; program.functions.len()];
-    if program.graph.open_node().is_none() {
-        return ranges;
-    }
-    let takes = |i: &usize| takes_numbers(&program.functions[*i]);
-    let by_number = |i: &usize| used.is_none_or(|u| !u.hybrid.needs_stack_offset(FunctionId::new(*i as u32)));
-    let num_cc = |i: usize| encoding.num_cc(FunctionId::new(i as u32));
-    let mut functions: Vec<usize> = (0..ranges.len()).filter(takes).filter(by_number).collect();
-    functions.sort_by_key(|&i| num_cc(i));
-    // Number 0 means "no context".
-    let mut next = 1_u64;
-    for i in functions {
-        let Some(end) = next.checked_add(num_cc(i)).filter(|&end| end <= abi::INTERNED) else { break };
-        ranges[i] = Some(next);
-        next = end;
-    }
-    ranges
-}
-
-/// The number that makes a context number of a function's ids, by the start of its range; [`abi::NO_RANGE`]
-/// without one.
-pub fn number_base(encoding: &Encoding, function: FunctionId, range: Option<u64>) -> u64 {
-    range.map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(function)))
 }

@@ -43,7 +43,7 @@ pub struct AddressPlaces {
 /// 2. [`CallKind::reach`] says what the call may reach. Silence, tail calls, the call graph and traces need only that.
 /// 3. [`crate::plan`] decides the action, the kind of the site in the dictionary, and the edge.
 /// 4. `contexts/sequences.rs` of the plugin emits what an action needs, and `tracing/gather.rs` names the event.
-/// 5. `SiteKind` in `decoder/dictionary/src/v2.rs` is the kind of the site on disk; `docs/formats.md` describes it.
+/// 5. `SiteKind` in `decoder/dictionary/src/schema.rs` is the kind of the site on disk; `docs/formats.md` describes it.
 /// 6. `decode/mod.rs` and `decode/join.rs` of the decoder make pieces of a context of it (`Piece` in
 ///    `context/mod.rs`), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each boundary;
 ///    `show/style.rs` has its text.

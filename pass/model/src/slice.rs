@@ -12,7 +12,8 @@ use pcce_encoding::{Encoding, FunctionId};
 
 use crate::bound::Width;
 use crate::hybrid::{self, Used};
-use crate::plan::{self, Action, PlannedCall, PlannedFunction, Push, chain, number_base, place_frame};
+use crate::numbers::{self, Numbers};
+use crate::plan::{self, Action, NumberAt, PlannedCall, PlannedFunction, Push, chain, place_frame};
 use crate::thunks::Thunk;
 use crate::{
     Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, Wanted,
@@ -72,6 +73,8 @@ pub struct Options {
     pub publishes: bool,
     /// The program runs in verify mode.
     pub verify: bool,
+    /// Context numbers tell lines apart.
+    pub number_lines: bool,
     /// Stack offsets tell contexts apart. Executables only.
     pub hybrid: bool,
 }
@@ -156,8 +159,6 @@ pub struct SliceFunction {
     pub unannounced: Unannounced,
     /// True if a sub-path may begin in it.
     pub entry: bool,
-    /// The number that makes a context number of the function's ids; [`pcce_abi::NO_RANGE`] without a range.
-    pub base: u64,
     /// Several contexts share its ids; stack offsets tell them apart.
     pub needs_offset: bool,
     /// The function is `main`, which tells the runtime where its activation begins.
@@ -207,6 +208,9 @@ pub struct SliceCall {
     /// The callee's place may be another image's ([`CallKind::Replaceable`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replaceable: bool,
+    /// For a call of `pcce_context()`, what makes a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<NumberAt>,
 }
 
 /// The action at a call: [`Action`] in a document.
@@ -276,20 +280,20 @@ pub fn called(function: &Function) -> Vec<&str> {
 pub struct Decided<'a> {
     program: &'a Program,
     encoding: &'a Encoding,
-    ranges: &'a [Option<u64>],
+    numbers: &'a Numbers,
     used: Option<&'a Used>,
 }
 
 impl<'a> Decided<'a> {
-    /// Takes a program, its encoding, the ranges of its context numbers ([`plan::number_ranges`]), and the
+    /// Takes a program, its encoding, the places of its context numbers, and the
     /// hybrid encoding, if there is one.
     pub fn new(
         program: &'a Program,
         encoding: &'a Encoding,
-        ranges: &'a [Option<u64>],
+        numbers: &'a Numbers,
         used: Option<&'a Used>,
     ) -> Self {
-        Self { program, encoding, ranges, used }
+        Self { program, encoding, numbers, used }
     }
 
     /// Returns whether several contexts share a function's ids, so that stack offsets tell them apart.
@@ -310,6 +314,7 @@ impl<'a> Decided<'a> {
             does: self.action(caller, call).into(),
             keeps_frame: self.frame_offset(caller, call).is_some_and(|offset| offset != hybrid::JUMP),
             replaceable: matches!(self.program[caller].calls[call].kind, CallKind::Replaceable(_)),
+            number: None,
         }
     }
 
@@ -334,10 +339,11 @@ impl<'a> Decided<'a> {
         // A function that is not in the program has no calls left.
         let sites = &sites[..sites.len().min(function.calls.len())];
         let calls = sites.iter().enumerate().filter_map(|(c, sites)| Some(self.call(id, c, (*sites)?)));
-        let calls: Vec<SliceCall> = calls.collect();
-        // Only `pcce_context` needs numbers.
-        let numbers = calls.iter().any(|call| call.does == Does::Replace(RuntimeCall::Context));
-        let base = || number_base(self.encoding, id, self.ranges[id.index()]);
+        let mut calls: Vec<SliceCall> = calls.collect();
+        for call in &mut calls {
+            let number = |of: numbers::Capture| Some(NumberAt { site: sites[of.call]?.call, base: of.base });
+            call.number = self.numbers.of(self.encoding, id, call.call as usize).and_then(number);
+        }
         SliceFunction {
             kept,
             escapes: function.external || function.otherwise_used,
@@ -345,7 +351,6 @@ impl<'a> Decided<'a> {
             silent: function.silent,
             unannounced: function.unannounced,
             entry: self.encoding.is_entry(id),
-            base: if numbers { base() } else { pcce_abi::NO_RANGE },
             needs_offset: self.needs_offset(id),
             begins_stack: self.used.is_some() && hybrid::is_main(self.program, id),
             // A function that turns out to be silent does not push.
@@ -426,6 +431,7 @@ pub fn planned(
                 creation_site: row.sites.creation,
                 keeps_frame: row.keeps_frame,
                 replaceable: row.replaceable,
+                number: row.number,
             });
         }
         calls.sort_unstable_by_key(|call| call.call);
@@ -436,7 +442,6 @@ pub fn planned(
             frame,
             entry_site: decided.and_then(|decided| decided.entry_site),
             stub: decided.and_then(|decided| decided.stub),
-            base: decided.map_or(pcce_abi::NO_RANGE, |decided| decided.base),
             leaves: match decided {
                 Some(decided) => plan::leaves(decided.silent, slice.open, decided.entry),
                 None => plan::leaves(false, slice.open, false),

@@ -118,6 +118,9 @@ pub struct Common {
     /// lto mode only)
     #[arg(long = "pcce-hybrid", verbatim_doc_comment)]
     pub hybrid: bool,
+    /// numbers of `pcce_context()` tell the lines of one function apart, too
+    #[arg(long = "pcce-number-lines")]
+    pub number_lines: bool,
     /// FILE lists external functions, one a line, that never call back into the
     /// program; may be given more than once
     #[arg(long = "pcce-no-callback", value_name = "FILE", verbatim_doc_comment, action = ArgAction::Append)]

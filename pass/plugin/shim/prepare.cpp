@@ -29,10 +29,10 @@ void pcce_shim_drop_debug_in_pads(LLVMValueRef V) {
         I.dropDbgRecords();
 }
 
-// Another image may replace a function of the module that does not throw by one that throws. Calls of functions that do
-// not throw are in no range of the caller's table, and an exception that comes from there ends the program; but it passes
-// if the calls around are without landing pads, since they make one range then. These calls have pads now. So the table
-// shall have a range for such a call, too.
+// Another image may replace a function of the module that does not throw by one that throws. Calls of functions that
+// do not throw are in no range of the caller's table, and an exception that comes from there ends the program; but it
+// passes if the calls around are without landing pads, since they make one range then. These calls have pads now. So
+// the table shall have a range for such a call, too.
 void pcce_shim_distrust_replaceable(LLVMModuleRef M) {
   const auto HasTable = [](const User *By) {
     auto *Call = dyn_cast<CallBase>(By);

@@ -300,6 +300,7 @@ impl<'a> Job<'a> {
             silent: self.options.silent(),
             publishes: self.no_callback.publishes(),
             verify: self.options.common.verify,
+            number_lines: self.options.common.number_lines,
             // Programs that count their calls keep them as they are.
             hybrid: self.options.common.hybrid && self.options.common.profile_generate.is_none(),
         }

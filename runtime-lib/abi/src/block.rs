@@ -323,6 +323,8 @@ pub mod functions {
     pub const VERIFY_LEAVE: &str = "__pcce_verify_leave";
     /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
+    /// `void __pcce_verify_number(number, site)`: verify mode, behind `pcce_context()` at this site.
+    pub const VERIFY_NUMBER: &str = "__pcce_verify_number";
     /// The beginning of all names that the runtime has for emitted code.
     pub const OWN: &str = "__pcce_";
     /// `setjmp` and its variants in `libpcce_libc.a` jump here, with the address of libc's function in a scratch

@@ -54,11 +54,12 @@ pub const RUNTIME: [&str; 42] = [
 ];
 
 /// Further symbols of `libpcce_verify.a`: verify mode, and counts of calls.
-pub const VERIFY: [&str; 8] = [
+pub const VERIFY: [&str; 9] = [
     functions::VERIFY_ENTER,
     functions::VERIFY_RETURN,
     functions::VERIFY_LEAVE,
     functions::VERIFY_RESUME,
+    functions::VERIFY_NUMBER,
     functions::COUNTS_START,
     functions::COUNTS_TARGET,
     functions::COUNTS_END,

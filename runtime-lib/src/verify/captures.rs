@@ -1,9 +1,10 @@
-//! Captures: tokens as the program has taken them, each with the records of the shadow stack there, for `pcce verified`
-//! to compare. So contexts of other places than function entries are compared, too: the call site of a capture, and any
-//! instruction at which a signal struck.
+//! Captures: tokens and numbers as the program has taken them, each with the records of the shadow stack there, for
+//! `pcce verified` to compare. So contexts of other places than function entries are compared, too: the call site of a
+//! capture, and any instruction at which a signal struck.
 //!
 //! Each is a line, `capture KIND TOKEN ENTRY… END`:
 //! - `KIND`: `s:SITE` for a capture by instrumented code, `p` for a point.
+//! - `TOKEN`: a token, or `pcce:NUMBER@PROCESS`.
 //! - `ENTRY`: a record, the innermost first: `SITE`, the call site, or `=NAME@SITE` where the site may be that of a
 //!   call that is over, or is not there. `!`: a signal's handler was called, by the runtime; further records are of the
 //!   interrupted code.
@@ -24,7 +25,7 @@ use crate::Native;
 use crate::abi::{Frame, FunctionRecord, Link, Shadow};
 use crate::fiber::{ANYWHERE, followed_from, is_unknown};
 use crate::image::Image;
-use crate::output::{self, FileName, How, complain, hexadecimal, unsignalled, write_all};
+use crate::output::{self, Decimal, FileName, How, complain, hexadecimal, unsignalled, write_all};
 use crate::own::Own;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
@@ -73,10 +74,23 @@ pub(super) fn start() {
     WATCH.store(core::hint::black_box(watch as *mut ()), Ordering::Relaxed);
 }
 
+/// A number was taken at this site.
+pub(super) fn number(number: u64, site: *const u8) {
+    if !WATCH.load(Ordering::Relaxed).is_null() {
+        let (number, process) = (Decimal::of(number), Decimal::of(sys::getpid() as u64));
+        captured(Taken::Site(site), &[b"pcce:", number.text(), b"@", process.text()]);
+    }
+}
+
 fn watch(taken: Taken, token: &CStr) {
-    let token = token.to_bytes();
-    if token.is_empty()
-        || STOPPED.load(Ordering::Relaxed)
+    if !token.is_empty() {
+        captured(taken, &[token.to_bytes()]);
+    }
+}
+
+/// Writes a capture, if it is one of those that are wanted.
+fn captured(taken: Taken, token: &[&[u8]]) {
+    if STOPPED.load(Ordering::Relaxed)
         || !TAKEN.fetch_add(1, Ordering::Relaxed).is_multiple_of(EVERY.load(Ordering::Relaxed))
     {
         return;
@@ -88,8 +102,8 @@ fn watch(taken: Taken, token: &CStr) {
     }
 }
 
-fn write(taken: Taken, token: &[u8]) {
-    let size = token.len() + MOST * 48 + 2 * ENTRY;
+fn write(taken: Taken, token: &[&[u8]]) {
+    let size = token.iter().map(|part| part.len()).sum::<usize>() + MOST * 48 + 2 * ENTRY;
     let at = sys::map(size, 0).cast::<u8>();
     if at.is_null() {
         return stop(libc::ENOMEM);
@@ -104,7 +118,7 @@ fn write(taken: Taken, token: &[u8]) {
         Taken::Point { .. } => line.put(b"p"),
     }
     line.put(b" ");
-    line.put(token);
+    token.iter().for_each(|part| line.put(part));
     line.put(b" ");
     let end = List::at(taken).write(&mut line);
     line.put(&[end, b'\n']);

@@ -228,11 +228,10 @@ fn without_inlined(chain: &str) -> String {
     chain.split(" < ").filter(|word| !word.starts_with("inlined ")).collect::<Vec<_>>().join(" < ")
 }
 
-/// The frames from the function that shows the context outwards, without inlined callees: a number names the function,
-/// not the place in it. It does not tell whether a tail call has left the thread's first function, either.
-fn outer(frames: &[Frame]) -> Vec<Frame> {
-    let start = frames.iter().position(|f| !f.inlined).unwrap_or(0);
-    let mut frames = frames[start..].to_vec();
+/// The frames, as far as a number tells them: lines of the innermost function may share it. It does not tell whether a
+/// tail call has left the thread's first function, either.
+fn told(frames: &[Frame]) -> Vec<Frame> {
+    let mut frames = frames.to_vec();
     (frames[0].file, frames[0].line) = (None, None);
     frames.pop_if(|frame| frame.text == "<tail>");
     frames
@@ -247,7 +246,7 @@ pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut St
     // A number is that of the thread's own part, without its creation.
     let across = |s: &Shown| s.token.contains('+');
     for (i, s) in shown.iter().enumerate().filter(|(i, s)| !cut(*i) && !across(s)) {
-        let outer = |i: usize| outer(&decoded.tokens[i]);
+        let of_token = |i: usize| told(&decoded.tokens[i]);
         let &mut token_first = number_of.entry((s.process, &s.token)).or_insert(i);
         if shown[token_first].number != s.number {
             let _ = writeln!(
@@ -257,7 +256,7 @@ pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut St
             );
         }
         let &mut number_first = context_of.entry((s.process, s.number)).or_insert(i);
-        if outer(number_first) != outer(i) {
+        if of_token(number_first) != of_token(i) {
             let _ = writeln!(
                 wrong,
                 "number {} is that of two contexts:\n{}\n{}",
@@ -267,7 +266,7 @@ pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut St
             );
         }
         if let Some(frames) = &decoded.numbers[i]
-            && self::outer(frames) != outer(i)
+            && told(frames) != of_token(i)
         {
             let _ = writeln!(
                 wrong,

@@ -80,6 +80,7 @@ programs! {
     nested_jumps.c,
     noreturn.c,
     numbers.c,
+    numbers_inlined.c,
     objects.cpp,
     offsets.c,
     offsets_varying.c,

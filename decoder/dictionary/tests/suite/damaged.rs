@@ -3,11 +3,11 @@
 use pcce_dictionary::{DictionaryError, Encoding, Module, fragment, from_json, linked, section, unlinked};
 use serde_json::Value;
 
-const JSON: &[u8] = include_bytes!("../golden/v2.json");
-const SECTION: &[u8] = include_bytes!("../golden/v2.section");
+const JSON: &[u8] = include_bytes!("../golden/v3.json");
+const SECTION: &[u8] = include_bytes!("../golden/v3.section");
 
 fn newer(error: &DictionaryError) -> bool {
-    matches!(error, DictionaryError::Version { found: 3 })
+    matches!(error, DictionaryError::Version { found: 4 })
 }
 
 #[test]
@@ -27,14 +27,14 @@ fn text_behind_a_dictionary_is_refused() {
 
 #[test]
 fn other_versions_are_refused_by_number() {
-    let text = std::str::from_utf8(JSON).unwrap().replacen("\"version\":2", "\"version\":3", 1);
+    let text = std::str::from_utf8(JSON).unwrap().replacen("\"version\":3", "\"version\":4", 1);
     assert!(newer(&from_json(text.as_bytes()).unwrap_err()));
     // Whatever else a newer version holds.
-    let error = from_json(br#"{"version":3,"modules":"elsewhere"}"#).unwrap_err();
+    let error = from_json(br#"{"version":4,"modules":"elsewhere"}"#).unwrap_err();
     assert!(newer(&error));
     let message = error.to_string();
     assert!(
-        message.contains("version 3") && message.contains("reads version 2; use the pcce of"),
+        message.contains("version 4") && message.contains("reads versions 2 to 3; use the pcce of"),
         "{message}"
     );
     assert!(matches!(from_json(br#"{"version":0}"#), Err(DictionaryError::Version { found: 0, .. })));
@@ -141,10 +141,13 @@ fn records_of_other_versions_are_refused_by_number() {
             changed[offset + 8] = version;
             section::parse(&changed).unwrap_err()
         };
-        let error = refused(3);
-        let DictionaryError::FragmentVersion { offset: at, found: 3, .. } = error else { panic!("{error}") };
+        let error = refused(4);
+        let DictionaryError::FragmentVersion { offset: at, found: 4, .. } = error else { panic!("{error}") };
         assert_eq!(at, offset);
-        assert!(error.to_string().contains("schema version 3, and this pcce reads version 2"), "{error}");
+        assert!(
+            error.to_string().contains("schema version 4, and this pcce reads versions 2 to 3"),
+            "{error}"
+        );
         // Of version 1 there are fragments only, and these are none.
         assert!(
             offset < bounds[2] || matches!(refused(1), DictionaryError::FragmentVersion { found: 1, .. })

@@ -1,6 +1,6 @@
 //! Golden files: each schema version stays readable.
 //!
-//! `golden/v2.json` holds [`v2`], and `golden/v2.section` holds [`v2_records`].
+//! `golden/v3.json` holds [`v3`], and `golden/v3.section` its [`records`]; likewise of version 2.
 //! They were written by this file's own `write_golden_files` (`cargo test -p pcce-dictionary --test suite -- golden::
 //! --ignored`) when their version was made, and are never written again: a change of the types that changes them is
 //! a new version, with new files beside the old ones.
@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use pcce_dictionary::section::Record;
 use pcce_dictionary::{
     Dictionary, Edge, EdgeCode, EncodedFunction, Encoding, Epoch, Fragment, Function, Hybrid, Linked,
-    Location, Module, SCHEMA_VERSION, Site, SiteKind, SkipReason, Skipped, Unlinked, fragment, from_json,
-    linked, section, to_json, unlinked,
+    Location, Module, NumberPlace, SCHEMA_VERSION, Site, SiteKind, SkipReason, Skipped, Unlinked, fragment,
+    from_json, linked, section, to_json, unlinked,
 };
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// A dictionary of version 2 with each kind of row and each variant in it.
-fn v2() -> Dictionary {
+/// A dictionary of version 3 with each kind of row and each variant in it.
+fn v3() -> Dictionary {
     let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
     let location = |name, line| Location { name, file: 1, line, column: 0 };
     let site = |function, kind, tail_group, locations| Site { function, kind, tail_group, locations };
@@ -54,17 +54,17 @@ fn v2() -> Dictionary {
             skipped(SkipReason::TailCalls, u32::MAX),
         ],
     };
-    let row =
-        |num_cc, id_offset, range| EncodedFunction { num_cc, id_offset, entry: false, open: false, range };
+    let row = |num_cc, id_offset| EncodedFunction { num_cc, id_offset, ..EncodedFunction::default() };
+    let place = |site, base, line| NumberPlace { site, base, line };
     let encoding = Encoding {
         epoch: Epoch,
         first_module: 0,
         module_count: 1,
         open_num_cc: Some(2),
         functions: vec![
-            EncodedFunction { entry: true, open: true, ..row(1, 0, Some(1)) },
-            row(u64::MAX, i64::MIN, None),
-            row(1, 0, None),
+            EncodedFunction { entry: true, open: true, ..row(1, 0) },
+            row(u64::MAX, i64::MIN),
+            row(1, 0),
         ],
         edges: vec![
             Edge { site: 0, callee: None, code: EdgeCode::Add(u64::MAX - 1) },
@@ -73,6 +73,7 @@ fn v2() -> Dictionary {
             Edge { site: 2, callee: Some(2), code: EdgeCode::Cut },
             Edge { site: 4, callee: None, code: EdgeCode::Required },
         ],
+        places: vec![place(5, Some(1), true), place(5, Some(u64::MAX >> 1), false), place(5, None, true)],
         hybrid: Some(Hybrid {
             rounds: 2,
             stack_sizes: vec![(0, 24), (1, u32::MAX)],
@@ -85,11 +86,12 @@ fn v2() -> Dictionary {
         open_num_cc: None,
         functions: vec![],
         edges: vec![],
+        places: vec![],
         hybrid: None,
         ..encoding
     };
     Dictionary {
-        version: 2,
+        version: 3,
         build_id: "00ff0123456789abcdef".to_owned(),
         program: "app".to_owned(),
         modules: vec![module, Module::default()],
@@ -98,9 +100,17 @@ fn v2() -> Dictionary {
     }
 }
 
+/// The same in version 2, in which functions have ranges.
+fn v2() -> Dictionary {
+    let mut old = Dictionary { version: 2, ..v3() };
+    old.encodings.iter_mut().for_each(|encoding| encoding.places.clear());
+    old.encodings[0].functions[0].range = Some(1);
+    old
+}
+
 /// Records of each kind, of which the fragments are those of the dictionary.
-fn v2_records() -> Vec<Record> {
-    let Dictionary { modules, encodings, .. } = v2();
+fn records(of: Dictionary) -> Vec<Record> {
+    let Dictionary { modules, encodings, .. } = of;
     let unlinked = Unlinked {
         module: modules[0].clone(),
         facts: json!({"calls": [1, -2, 1.5, "\u{1f980}"], "none": null}).to_string(),
@@ -146,23 +156,29 @@ fn golden(name: &str) -> Vec<u8> {
 #[ignore = "writes the golden files: only for a new schema version"]
 fn write_golden_files() {
     let version = SCHEMA_VERSION;
-    std::fs::write(path(&format!("v{version}.json")), to_json(&v2())).unwrap();
-    let section: Vec<u8> = v2_records().iter().flat_map(to_bytes).collect();
+    std::fs::write(path(&format!("v{version}.json")), to_json(&v3())).unwrap();
+    let section: Vec<u8> = records(v3()).iter().flat_map(to_bytes).collect();
     std::fs::write(path(&format!("v{version}.section")), section).unwrap();
 }
 
 #[test]
 fn version_2_is_read() {
     assert_eq!(from_json(&golden("v2.json")).unwrap(), v2());
-    assert_eq!(section::parse(&golden("v2.section")).unwrap(), v2_records());
+    assert_eq!(section::parse(&golden("v2.section")).unwrap(), records(v2()));
 }
 
 #[test]
-fn version_2_is_written() {
+fn version_3_is_read() {
+    assert_eq!(from_json(&golden("v3.json")).unwrap(), v3());
+    assert_eq!(section::parse(&golden("v3.section")).unwrap(), records(v3()));
+}
+
+#[test]
+fn version_3_is_written() {
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    assert_eq!(text(to_json(&v2())), text(golden("v2.json")));
-    assert!(golden("v2.json").starts_with(b"{\"version\":2,"));
+    assert_eq!(text(to_json(&v3())), text(golden("v3.json")));
+    assert!(golden("v3.json").starts_with(b"{\"version\":3,"));
     // Compression is no part of a version: what is written is read again.
-    let section: Vec<u8> = v2_records().iter().flat_map(to_bytes).collect();
-    assert_eq!(section::parse(&section).unwrap(), v2_records());
+    let section: Vec<u8> = records(v3()).iter().flat_map(to_bytes).collect();
+    assert_eq!(section::parse(&section).unwrap(), records(v3()));
 }

@@ -146,6 +146,7 @@ impl Contexts {
                 Piece::Thread | Piece::Task => break,
                 Piece::Signal
                 | Piece::Function(_)
+                | Piece::AnyLine(_)
                 | Piece::Place(..)
                 | Piece::Named(..)
                 | Piece::Unknown(_)

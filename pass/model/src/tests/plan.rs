@@ -367,25 +367,6 @@ fn seldom_pushes_go_through_thunks() {
 }
 
 #[test]
-fn functions_that_take_numbers_have_ranges_and_the_smallest_come_first() {
-    let takes = call(CallKind::Runtime(RuntimeCall::Context));
-    let functions = [
-        exported("main", &[direct(1), direct(1), direct(2)]),
-        local("many", std::slice::from_ref(&takes)),
-        local("one", std::slice::from_ref(&takes)),
-        local("other", &[]),
-    ];
-    let plan = plan_of(&EXECUTABLE, &functions);
-    let ranges: Vec<Option<u64>> = plan.encoding.functions.iter().map(|f| f.range).collect();
-    // Number 0 means "no context".
-    assert_eq!(ranges, [None, Some(2), Some(1), None]);
-    let offset = plan.encoding.functions[1].id_offset as u64;
-    assert_eq!(plan.functions[1].base, 2_u64.wrapping_sub(offset));
-    assert_eq!(plan.functions[0].base, pcce_abi::NO_RANGE);
-    assert!(plan_of(&MODULE, &functions).encoding.functions.iter().all(|f| f.range.is_none()));
-}
-
-#[test]
 fn where_nothing_is_done_behind_a_call_it_may_become_a_jump() {
     let jump = |call: Call| Call { may_be_jump: true, ..call };
     let functions = [

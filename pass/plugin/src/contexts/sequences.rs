@@ -159,11 +159,11 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 creation_site: None,
                 keeps_frame: false,
                 replaceable: false,
+                number: None,
             }],
             frame: Some(FrameBegins { at_pushes: [0].into(), ..FrameBegins::default() }),
             entry_site: None,
             stub: None,
-            base: abi::NO_RANGE,
             leaves: Leaves::Marking,
             needs_offset: false,
             begins_stack: false,
@@ -365,7 +365,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             instruction.clear_tail();
         }
         match call.action {
-            Action::Replace(runtime) => self.replace(instruction, call.site, runtime),
+            Action::Replace(runtime) => self.replace(instruction, call, runtime),
             Action::None if self.shadow.is_none() => {}
             Action::None | Action::Add(_) | Action::Push(_) | Action::Publish => {
                 let behind = places::behind(instruction);
@@ -425,10 +425,11 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     }
 
     /// Replaces the call by one of the runtime's function, which gets the site.
-    fn replace(&self, call: Call<'m>, site: u32, runtime: RuntimeCall) {
+    fn replace(&self, call: Call<'m>, planned: &PlannedCall, runtime: RuntimeCall) {
         let module = self.b.module;
         let call = module.without_unwinding(call);
         self.b.before(*call, *call);
+        let (site, base) = planned.number.map_or((planned.site, abi::NO_RANGE), |of| (of.site, of.base));
         let mut further: Vec<Constant<'_>> = vec![self.site(site).into()];
         let below = self.planned.needs_offset;
         let name = match runtime {
@@ -441,7 +442,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 abi::functions::TOKEN_BELOW
             }
             RuntimeCall::Context => {
-                further.push(module.const_i64(self.planned.base).into());
+                further.push(module.const_i64(base).into());
                 abi::functions::CONTEXT
             }
             RuntimeCall::Token => abi::functions::TOKEN,
@@ -455,9 +456,9 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         if allocates {
             self.publish(Some(site));
         }
-        let has_range = name == abi::functions::CONTEXT && self.planned.base != abi::NO_RANGE;
+        let has_range = name == abi::functions::CONTEXT && base != abi::NO_RANGE;
         let number = has_range.then(|| {
-            let (b, base) = (self.b, module.const_i64(self.planned.base));
+            let (b, base) = (self.b, module.const_i64(base));
             let top = b.load_address(self.symbols.top);
             (top, b.add(b.load_word(self.symbols.id), base))
         });
@@ -469,6 +470,10 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             Some((top, number)) => replacement.unless_null(top, number),
             None => replacement.result(),
         };
+        if let (RuntimeCall::Context, Some(verify)) = (runtime, &self.symbols.verify) {
+            self.b.before(*call, *call);
+            self.b.call_with_number(verify.number, result, self.site(planned.site));
+        }
         module.replace(call, result);
     }
 

@@ -23,6 +23,8 @@ pub struct Symbols<'m> {
     pub leave: Callee<'m>,
     /// Called where control arrives without a return.
     pub resume: Callee<'m>,
+    /// Called behind `pcce_context()`.
+    pub number: Callee<'m>,
     /// Address of `tls.shadow`.
     pub shadow: Address<'m>,
 }
@@ -48,6 +50,7 @@ impl<'m> Symbols<'m> {
             exit: module.external_function(functions::VERIFY_RETURN, None, &[ptr]),
             leave: module.external_function(functions::VERIFY_LEAVE, None, &[ptr]),
             resume: module.external_function(functions::VERIFY_RESUME, None, &[ptr]),
+            number: module.external_function(functions::VERIFY_NUMBER, None, &[module.i64(), ptr]),
             shadow: module.const_offset(tls, layout::TLS_SHADOW),
         }
     }

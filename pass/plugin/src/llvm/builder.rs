@@ -13,7 +13,7 @@ use inkwell::{AddressSpace, AtomicOrdering};
 
 use super::shim::*;
 use super::value::cstring;
-use super::{Address, Call, Callee, Constant, Instruction, Module, Type, Word};
+use super::{Address, Call, Callee, Constant, Instruction, Module, Operand, Type, Word};
 use crate::machine::InlineAssembly;
 
 /// Emits instructions in front of a given one.
@@ -154,6 +154,14 @@ impl<'m> Builder<'m> {
         let call = built(self.llvm.build_indirect_call(callee.ty, callee.address, &arguments, ""));
         // SAFETY: a call that was just made.
         unsafe { Call::new(call.as_value_ref()) }
+    }
+
+    /// Calls a function of another object with a number and an address.
+    pub fn call_with_number(&self, callee: Callee<'m>, number: Operand<'m>, address: Address<'m>) {
+        // SAFETY: a live value.
+        let number = unsafe { IntValue::new(number.raw()) };
+        let arguments = [number.into(), address.0.into()];
+        built(self.llvm.build_indirect_call(callee.ty, callee.address, &arguments, ""));
     }
 
     /// Calls the function `name` of another object, which does not throw, with the arguments of `call` and

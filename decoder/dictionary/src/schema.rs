@@ -1,4 +1,7 @@
-//! Schema version 2: what exists in an image, and apart from it how that is encoded.
+//! The schema: what exists in an image, and apart from it how that is encoded.
+//!
+//! Version 3 gives ranges of numbers to places ([`Encoding::places`]). In version 2, which is read, too, functions have
+//! them ([`EncodedFunction::range`]).
 //!
 //! The *symbols* of an image are what exists in it: its modules, with their functions and sites, and its
 //! machine code. An [`Encoding`] is what the numbers mean that the program keeps, in some of the modules.
@@ -9,7 +12,10 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub const VERSION: u32 = 2;
+/// The version that is written.
+pub const VERSION: u32 = 3;
+/// The oldest version that is read.
+pub const OLDEST: u32 = 2;
 
 /// The dictionary of one linked program or shared library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,7 +176,7 @@ pub enum SiteKind {
 }
 
 /// One source location; `[name, file, line, column]` in the document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "[u32; 4]", into = "[u32; 4]")]
 pub struct Location {
     /// The source function whose code this is: linkage name, as an index into [`Module::names`].
@@ -274,6 +280,8 @@ pub struct Encoding {
     /// One row for each function.
     pub functions: Vec<EncodedFunction>,
     pub edges: Vec<Edge>,
+    /// The places at which context numbers are taken.
+    pub places: Vec<NumberPlace>,
     /// The assumptions of a hybrid encoding (pcce.txt §6). With one, numbers of a function may stand for
     /// several sub-paths, which the stack offset tells apart.
     #[serde(deserialize_with = "required")]
@@ -295,9 +303,33 @@ pub struct EncodedFunction {
     /// True if open calls may reach it: its smallest ids are then those of the open node, which has the dummy
     /// in-edge.
     pub open: bool,
-    /// First number of the range in which `pcce_context()` shifts this function's ids, where it has one.
-    #[serde(deserialize_with = "required")]
+    /// Version 2: first number of the range in which `pcce_context()` shifts this function's ids, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<u64>,
+}
+
+/// A document of version 2 in the form of the newest one.
+pub(crate) fn from_version_2(document: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
+    let mut document: serde_json::Value = serde_json::from_slice(document)?;
+    let encodings = document.get_mut("encodings").and_then(serde_json::Value::as_array_mut);
+    for encoding in encodings.into_iter().flatten().filter_map(serde_json::Value::as_object_mut) {
+        encoding.insert("places".to_owned(), serde_json::Value::Array(Vec::new()));
+    }
+    serde_json::to_vec(&document)
+}
+
+/// A place at which a function takes context numbers: its captures (`pcce_context()`) with one inline stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NumberPlace {
+    /// One of its captures. The site's locations are those of the place.
+    pub site: u32,
+    /// First number of the range in which `pcce_context()` shifts the function's ids here; none where the process gives
+    /// the numbers.
+    #[serde(deserialize_with = "required")]
+    pub base: Option<u64>,
+    /// All its captures are in the line of that one.
+    pub line: bool,
 }
 
 /// A call that has an addition value, or pushes because of the numbering.
