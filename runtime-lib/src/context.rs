@@ -11,6 +11,7 @@ use crate::fiber::{Links, UNKNOWN_SITE, followed, is_gone, is_on_stack, is_unkno
 use crate::offset;
 use crate::own::Own;
 use crate::place;
+use crate::runtimes::jumps_are_seen;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, read, tls};
 use crate::sys;
@@ -81,8 +82,20 @@ unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
         if signal::is_site(site) {
             number = point_number(number, frame.cast())?;
         }
-        Frame::set_number(frame, number);
+        keep_number(frame, number);
         Some(number)
+    }
+}
+
+/// Keeps the number in the frame, unless the chain may lead to dead stack, which may be variables of the program by now:
+/// a jump of an executable without the pass out of a library's activations leaves it there, unseen.
+///
+/// # Safety
+/// The frame is on the calling thread's chain.
+unsafe fn keep_number(frame: *mut Frame, number: u64) {
+    if jumps_are_seen() {
+        // SAFETY: by the contract.
+        unsafe { Frame::set_number(frame, number) };
     }
 }
 
@@ -296,7 +309,7 @@ unsafe fn numbered_before(outer: u64, frame: *mut Frame) -> Option<u64> {
         }
         let id = (*frame).id.wrapping_sub((*frame).prev.base());
         let (number, ()) = CHAINS.find(&[outer, marked(place::name_in_program(site)?, frame), id])?;
-        Frame::set_number(frame, number);
+        keep_number(frame, number);
         Some(number)
     }
 }

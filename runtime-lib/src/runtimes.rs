@@ -43,6 +43,20 @@ pub fn runtimes() -> Runtimes {
     }
 }
 
+/// Returns whether the executable has a runtime, so that its `setjmp` and `longjmp` are the runtime's
+/// ([`crate::jump`]).
+pub fn jumps_are_seen() -> bool {
+    static SEEN: AtomicU8 = AtomicU8::new(NOT_LOOKED);
+    match SEEN.load(Ordering::Relaxed) {
+        NOT_LOOKED => {
+            let seen = Image::runtime_of_program().is_some();
+            SEEN.store(if seen { ONE } else { SEVERAL }, Ordering::Relaxed);
+            seen
+        }
+        known => known == ONE,
+    }
+}
+
 /// Looks for other runtimes, by the start of the one whose names are found first.
 pub fn look() -> u8 {
     let own = (&raw const KNOWN).cast::<u8>();
