@@ -103,6 +103,8 @@ pub enum GapCause {
     /// `longjmp` went to a place where the activations are unknown.
     Jumped,
     Full,
+    /// An exception has come to a landing pad of a function that is left out.
+    Caught,
     /// A special word stands where the tables allow none: what came before it is not certain.
     Unexpected,
     /// The bits are no code of what can come here.
@@ -138,6 +140,7 @@ impl fmt::Display for GapCause {
             Self::Switched => "the thread switched to another stack",
             Self::Jumped => "`longjmp` went to an unknown place",
             Self::Full => "the file was full",
+            Self::Caught => "an exception came to a function that is left out",
             Self::Unexpected => "what came before is not certain",
             Self::NoCode => "the bits are no code of what can come",
             Self::NotReached => "control does not get here",

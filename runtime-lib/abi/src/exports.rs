@@ -67,11 +67,12 @@ pub const VERIFY: [&str; 9] = [
 ];
 
 /// Symbols that the tracer (`libpcce_trace.a`) defines for programs and shared libraries.
-pub const TRACE: [&str; 15] = [
+pub const TRACE: [&str; 16] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::functions::FLUSH,
     crate::trace::functions::ENTER_LIBRARY,
     crate::trace::functions::LANDED,
+    crate::trace::functions::CAUGHT,
     crate::trace::functions::RETURNED,
     crate::trace::functions::EVENT,
     crate::trace::functions::SYNC,

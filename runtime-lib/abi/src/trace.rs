@@ -193,6 +193,8 @@ pub enum Gap {
     /// The thread was ended in the middle, by `pthread_exit` or a cancellation: none of its activations is there any
     /// more. Where no word is in front of this one, the number of events between is unknown.
     Unwound = 6,
+    /// Unwinding has come to a landing pad of a function that is left out: what is active is not known.
+    Caught = 7,
 }
 
 /// The shift of a special word's kind.
@@ -216,6 +218,8 @@ pub mod functions {
     pub const ENTER_LIBRARY: &str = "__pcce_trace_enter_library";
     /// `(const void *function, uint32_t node)`: at a landing pad. This and [`RETURNED`] find where they were called.
     pub const LANDED: &str = "__pcce_trace_landed";
+    /// `(void)`: at a landing pad of a function that is left out.
+    pub const CAUGHT: &str = "__pcce_trace_caught";
     /// `(uint64_t *number, const void *function, uint32_t node)`: behind a call that may return several times. `number`
     /// is the activation's for this call, 0 before the first such return.
     pub const RETURNED: &str = "__pcce_trace_returned";

@@ -264,6 +264,14 @@ pub unsafe extern "C" fn __pcce_trace_sync() {
     write_now(|block, area| unsafe { stream::sync(block, area) });
 }
 
+/// See [`functions::CAUGHT`](crate::abi::trace::functions::CAUGHT).
+#[unsafe(no_mangle)]
+pub extern "C" fn __pcce_trace_caught() {
+    let gap = special(Special::Gap, Gap::Caught as u64);
+    // SAFETY: this thread's block, and its area.
+    write_now(|block, area| unsafe { stream::put_here(block, area, gap) });
+}
+
 /// Writes the pending bits, for the C API. The stream has no end by that: a thread that is killed later is one of which
 /// the rest is not known.
 #[unsafe(no_mangle)]

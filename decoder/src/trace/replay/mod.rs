@@ -866,6 +866,7 @@ impl Replay<'_> {
                     (Gap::Stopped, GapCause::Stopped),
                     (Gap::Switched, GapCause::Switched),
                     (Gap::Full, GapCause::Full),
+                    (Gap::Caught, GapCause::Caught),
                 ];
                 let why = why.into_iter().find(|(gap, _)| *gap as u64 == payload);
                 self.state = State::Lose(why.map_or(GapCause::BadWord, |(_, why)| why), 0);

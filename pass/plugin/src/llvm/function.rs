@@ -310,6 +310,11 @@ impl<'m> Block<'m> {
         self.instructions().find(|i| !pad(i)).expect("a block ends with a terminator")
     }
 
+    /// Returns whether the block ends by passing an exception on.
+    pub fn resumes(self) -> bool {
+        self.terminator().opcode() == InstructionOpcode::Resume
+    }
+
     /// Returns whether the block begins with a landing pad, phis aside.
     pub fn is_landing_pad(self) -> bool {
         let first = self.instructions().find(|i| i.opcode() != InstructionOpcode::Phi);

@@ -74,6 +74,15 @@ pub fn insert<'m>(
 ) -> Before<'m> {
     let read = program.iter().zip(&functions).filter(|(_, traced)| !traced.skipped);
     let values: HashSet<Function<'m>> = read.map(|((id, _), _)| code.function(id).value).collect();
+    let left_out = program.iter().zip(&functions).filter(|(_, traced)| traced.skipped);
+    for ((id, _), _) in left_out {
+        // A landing pad that only passes the exception on runs nothing that is traced.
+        let pads = code.function(id).comes_back.iter().filter(|block| block.is_landing_pad());
+        let pads = pads.filter(|pad| pad.instructions().any(|i| i.as_call().is_some()) || !pad.resumes());
+        for pad in pads {
+            module.builder().call_in_front_of(pad.first_after_pads(), functions::CAUGHT, &[], false);
+        }
+    }
     let untraced = module.functions().into_iter().filter(|f| f.has_body() && !values.contains(f)).collect();
     let entered = entered_by_others(program, &functions);
     let entered = entered.into_iter().map(|id| code.function(id).value).collect();

@@ -55,3 +55,34 @@ fn push_thunks_of_what_is_left_out_enter_as_it_does() {
         }
     }
 }
+
+/// What runs behind the landing pad of a function that is left out is not taken for what the throwing function calls.
+#[test]
+fn exceptions_that_come_to_what_is_left_out_are_a_gap() {
+    let folder = work_folder("traces/left_out_catches");
+    let source = repository().join("testsuite/traces/left_out_catches.cpp");
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    for (mode, level) in ["lto", "module", "link"].into_iter().flat_map(|mode| [(mode, "-O0"), (mode, "-O2")])
+    {
+        let mode = format!("--pcce-mode={mode}");
+        let flags = ["--pcce-trace", "--pcce-trace-skip=skip_*", "--pcce-verify", "-g", level, &mode];
+        run(command(artifact("pcce-clang++"), &flags).arg(&source).arg("-o").arg(&program)).expect_success();
+        for arguments in [&[][..], &["catches"]] {
+            record(&mut command(&program, arguments), &trace);
+            let shown = pcce_trace(&["show"], &program, &trace);
+            assert_eq!(shown.status, 2, "{mode} {level}: {}", shown.describe());
+            let gap = "<an exception came to a function that is left out; unknown from here on>";
+            let (before, behind) =
+                shown.stdout.split_once(gap).unwrap_or_else(|| panic!("{}", shown.describe()));
+            assert!(before.contains("throws") && !before.contains("step"), "{}", shown.describe());
+            // Cleaning up is a call of the function that is left out; what it calls is not known to be anybody's.
+            assert!(!behind.contains("__cxa_throw"), "{}", shown.describe());
+            let checked = pcce_trace(&["check"], &program, &trace);
+            assert!(
+                checked.stdout.contains(", 0 chunks do not match"),
+                "{mode} {level}: {}",
+                checked.describe()
+            );
+        }
+    }
+}
