@@ -87,8 +87,8 @@ unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
     }
 }
 
-/// Keeps the number in the frame, unless the chain may lead to dead stack, which may be variables of the program by now:
-/// a jump of an executable without the pass out of a library's activations leaves it there, unseen.
+/// Keeps the number in the frame, unless the chain may lead to dead stack, which may be variables of the program by
+/// now: a jump of an executable without the pass out of a library's activations leaves it there, unseen.
 ///
 /// # Safety
 /// The frame is on the calling thread's chain.
