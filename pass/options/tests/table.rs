@@ -151,7 +151,7 @@ fn help_names_all_flags() {
 #[test]
 fn cmake_has_a_keyword_for_each_option() {
     let keywords = cmake_keywords();
-    assert!(keywords.contains("set(_PCCE_SWITCHES VERIFY HYBRID HEAP)"), "{keywords}");
+    assert!(keywords.contains("set(_PCCE_SWITCHES VERIFY HYBRID NUMBER_LINES HEAP)"), "{keywords}");
     assert!(keywords.contains("CRASH_REPORT TRACE KEEP)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_LISTS TARGETS NO_CALLBACK TRACE_SKIP TRACE_ONLY)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_FILES PROFILE_USE NO_CALLBACK)"), "{keywords}");
@@ -171,6 +171,8 @@ fn options_that_do_nothing_are_refused() {
         ("--pcce-profile-use=p", ANYWHERE, ""),
         ("--pcce-id-bits=9", ANYWHERE, ""),
         ("--pcce-hybrid", &[Lto, Link], ""),
+        // In module mode, and in libraries, numbers tell lines apart anyway.
+        ("--pcce-number-lines", ANYWHERE, ""),
         ("--pcce-no-callback=f", ANYWHERE, ""),
         ("--pcce-crash-report", ANYWHERE, ""),
         ("--pcce-trace", ANYWHERE, ""),
