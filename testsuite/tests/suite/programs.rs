@@ -81,6 +81,7 @@ programs! {
     noreturn.c,
     numbers.c,
     numbers_inlined.c,
+    numbers_unrolled.c,
     objects.cpp,
     offsets.c,
     offsets_varying.c,
