@@ -140,7 +140,7 @@ struct Range {
     place: Piece,
 }
 
-/// What a number stands for.
+/// A place and a sub-path, for which a number stands.
 pub(crate) struct InRange {
     pub(crate) function: u32,
     /// The number of the sub-path in the function.
@@ -184,7 +184,7 @@ impl Encodings {
         self.several_lines.contains(&site)
     }
 
-    /// What a context number may stand for: nothing, one context, or several if the ranges of images overlap.
+    /// The contexts for which a number may stand: none, one, or several if the ranges of images overlap.
     pub(crate) fn in_ranges(&self, number: u64) -> impl Iterator<Item = InRange> {
         let end = self.ranges.partition_point(|range| range.base <= number);
         self.ranges[..end]

@@ -33,7 +33,7 @@ pub struct Numbers {
     of: HashMap<(FunctionId, usize), usize>,
 }
 
-/// What a capture needs to know of its place.
+/// The number of a capture's place, for the code there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capture {
     /// The capture that stands for the place, by place in the function's calls.
@@ -42,8 +42,8 @@ pub struct Capture {
     pub base: u64,
 }
 
-/// What the captures of a place have in common: the innermost function and its file, unless the line counts, too, and
-/// the other locations.
+/// Captures with one key are one place: the innermost function and its file, unless the line counts, too, and the other
+/// locations.
 type Key<'l> = (Option<(u32, u32)>, &'l [Location]);
 
 impl Numbers {
@@ -99,10 +99,9 @@ impl Numbers {
             }
         }
         let often = |place: &usize| found[*place].0;
-        let with_range: Vec<usize> =
-            (0..numbers.places.len()).filter(|&place| numbers.places[place].range.is_some()).collect();
         let num_cc = |place: usize| encoding.num_cc(numbers.places[place].function);
-        let mut by_use = with_range.clone();
+        let mut by_use: Vec<usize> =
+            (0..numbers.places.len()).filter(|&place| numbers.places[place].range.is_some()).collect();
         by_use.sort_by(|a, b| often(b).total_cmp(&often(a)));
         // Number 0 means "no context".
         let mut all = 1_u64;
