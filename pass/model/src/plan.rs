@@ -2,6 +2,7 @@
 //!
 //! Both are made from the same values in one place, so that the program and its dictionary agree.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap};
 
 use pcce_abi::SiteByte;
@@ -444,11 +445,14 @@ impl<'a> Maker<'a> {
     /// Tells the captures what makes their numbers. Returns their places.
     fn numbers(&self, functions: &mut [PlannedFunction]) -> Vec<dictionary::NumberPlace> {
         let Basis { program, encoding, used, options, .. } = *self.basis;
-        let sites: HashMap<(FunctionId, usize), u32> = (0..)
-            .map(FunctionId::new)
-            .zip(&*functions)
-            .flat_map(|(id, function)| function.calls.iter().map(move |call| ((id, call.call), call.site)))
-            .collect();
+        let mut sites: HashMap<(FunctionId, usize), u32> = HashMap::new();
+        for (id, function) in (0..).map(FunctionId::new).zip(&*functions) {
+            let taking = |call: &&PlannedCall| call.action == Action::Replace(RuntimeCall::Context);
+            sites.extend(function.calls.iter().filter(taking).map(|call| ((id, call.call), call.site)));
+        }
+        if sites.is_empty() {
+            return Vec::new();
+        }
         let locations = |id, call| {
             sites.get(&(id, call)).map_or(&[][..], |&site| &self.sites[site as usize].locations[..])
         };
@@ -489,8 +493,9 @@ impl<'a> Maker<'a> {
         entry_site: Option<u32>,
     ) -> PlannedFunction {
         let Basis { program, encoding, used, source, .. } = *self.basis;
-        let frame = place_frame(&program[id], &calls, || source.flow(id));
-        chain(&program[id], &mut calls, frame.as_ref(), || source.flow(id));
+        let flow = LazyCell::new(|| source.flow(id));
+        let frame = place_frame(&program[id], &calls, || &flow);
+        chain(&program[id], &mut calls, frame.as_ref(), || &flow);
         PlannedFunction {
             calls,
             frame,
@@ -504,10 +509,10 @@ impl<'a> Maker<'a> {
 }
 
 /// Decides where the frame is begun; none if no call pushes.
-pub(crate) fn place_frame(
+pub(crate) fn place_frame<'f>(
     function: &Function,
     calls: &[PlannedCall],
-    flow: impl FnOnce() -> Vec<FlowBlock>,
+    flow: impl FnOnce() -> &'f [FlowBlock],
 ) -> Option<FrameBegins> {
     let mut pushing = calls.iter().filter(|call| call.pushes()).map(|call| call.call).peekable();
     pushing.peek()?;
@@ -522,7 +527,7 @@ pub(crate) fn place_frame(
     }
     let mut begins = FrameBegins::default();
     let pushes: Vec<bool> = first_push.iter().map(Option::is_some).collect();
-    for place in frame_places(&flow, &pushes) {
+    for place in frame_places(flow, &pushes) {
         match place {
             FramePlace::FirstPush(block) => begins.at_pushes.extend(first_push[block as usize]),
             FramePlace::End(block) => _ = begins.at_ends.insert(block),
@@ -535,11 +540,11 @@ pub(crate) fn place_frame(
 /// Keeps what a call did to the state until the next call behind it, if nothing in between can look. An added value is
 /// then changed to the next one (LLVM cannot know that the intermediate value is not needed: it would make five
 /// instructions instead of two). A frame that the next call pushes again is not popped.
-pub(crate) fn chain(
+pub(crate) fn chain<'f>(
     function: &Function,
     calls: &mut [PlannedCall],
     frame: Option<&FrameBegins>,
-    flow: impl FnOnce() -> Vec<FlowBlock>,
+    flow: impl FnOnce() -> &'f [FlowBlock],
 ) {
     // Such functions look at the state, or replace it.
     if function.reads_state || function.returns_twice {
@@ -568,10 +573,10 @@ pub(crate) fn chain(
 
 /// The pairs of calls, by their places in the list, of which the second is the only call behind the first, and has the
 /// first in front of it on every path.
-fn neighbours(
+fn neighbours<'f>(
     function: &Function,
     calls: &[PlannedCall],
-    flow: impl FnOnce() -> Vec<FlowBlock>,
+    flow: impl FnOnce() -> &'f [FlowBlock],
 ) -> Vec<(usize, usize)> {
     let own = |place: usize| &function.calls[calls[place].call];
     let acts = |place: &usize| matches!(calls[*place].action, Action::Add(_) | Action::Push(_));

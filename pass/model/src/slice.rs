@@ -4,6 +4,7 @@
 //! step joins the facts of all linked modules, encodes the program, and cuts the result into one [`Slice`]
 //! for each module. The code of a module depends on its slice and its bitcode only.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -435,8 +436,9 @@ pub fn planned(
             });
         }
         calls.sort_unstable_by_key(|call| call.call);
-        let frame = place_frame(function, &calls, || source.flow(FunctionId::new(i as u32)));
-        chain(function, &mut calls, frame.as_ref(), || source.flow(FunctionId::new(i as u32)));
+        let flow = LazyCell::new(|| source.flow(FunctionId::new(i as u32)));
+        let frame = place_frame(function, &calls, || &flow);
+        chain(function, &mut calls, frame.as_ref(), || &flow);
         planned.push(PlannedFunction {
             calls,
             frame,
