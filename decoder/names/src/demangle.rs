@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
-use crate::rewrite;
+use crate::{constraints, rewrite};
 
 /// A demangled name longer than this is given up, and the linkage name is shown: the substitutions of a short
 /// C++ name can stand for gigabytes.
@@ -37,7 +37,9 @@ fn demangle_cpp(linkage: &str) -> Option<String> {
         return None;
     }
     let linkage = without_unit(linkage);
-    let demangled = rewrite::demangle(linkage, demangle_symbol).or_else(|| demangle_symbol(linkage))?;
+    let demangled = rewrite::demangle(linkage, demangle_symbol)
+        .or_else(|| demangle_symbol(linkage))
+        .or_else(|| constraints::demangle(linkage, demangle_symbol))?;
     Some(without_empty_packs(&demangled))
 }
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod constraints;
 mod demangle;
 mod rewrite;
 mod short;

@@ -31,11 +31,15 @@ impl Wanted {
             || forms(source).contains(&self.plain)
     }
 
-    /// The names that are most like it, at most five: those that contain it, then those that are written
-    /// nearly so.
+    /// The names that are most like it, at most five: those that have more scopes in it, as those in inline
+    /// namespaces, then those that contain it, then those that are written nearly so.
     pub fn similar<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<String> {
         let wanted = plain(bare(&self.text)).to_lowercase();
+        let wanted_short = plain(&short(&self.text)).to_lowercase();
         let likeness = |candidate: &str| {
+            if has_in_order(&plain(&short(candidate)).to_lowercase(), &wanted_short) {
+                return 3.0;
+            }
             let candidate = plain(bare(candidate)).to_lowercase();
             let last = candidate.rsplit("::").next().unwrap_or(&candidate);
             // Debug information of lines only has names without their scopes.
@@ -52,6 +56,12 @@ impl Wanted {
         rated.dedup();
         rated.into_iter().take(5).map(|(_, name)| name.to_owned()).collect()
     }
+}
+
+/// Returns whether `name` ends in the last part of `wanted`, and has its scopes in their order.
+fn has_in_order(name: &str, wanted: &str) -> bool {
+    let (mut parts, mut wanted) = (name.rsplit("::"), wanted.rsplit("::"));
+    parts.next() == wanted.next() && wanted.all(|scope| parts.any(|part| part == scope))
 }
 
 /// The hint of an error about a name that no function has.
@@ -177,6 +187,8 @@ mod tests {
         let similar = |name: &str| Wanted::new(name).similar(names.into_iter());
         assert_eq!(similar("parse"), ["app::parse(int)", "app::parse_all()"]);
         assert_eq!(similar("handel"), ["handle"]);
+        let names = ["A::C::f()", "A::f2()", "f(char const*, ...)", "void A::v1::B::f<int>(int)", "B::f()"];
+        assert_eq!(Wanted::new("A::B::f").similar(names.into_iter())[0], "void A::v1::B::f<int>(int)");
         assert_eq!(similar("app::handle")[0], "handle");
         assert_eq!(similar("xyz"), [""; 0]);
         assert_eq!(similar(""), [""; 0]);

@@ -9,9 +9,13 @@ use pcce_testsuite::{Output, artifact, command, include, json_lines, repository,
 
 /// Builds the program with these flags.
 fn build(flags: &[&str], program: &Path) -> Output {
+    build_of("named.cpp", &[&["-std=c++17"], flags].concat(), program)
+}
+
+fn build_of(source: &str, flags: &[&str], program: &Path) -> Output {
     let include = include("runtime-lib/include");
-    let mut build = command(artifact("pcce-clang++"), &["-O2", "-std=c++17", &include]);
-    build.args(flags).arg(repository().join("testsuite/traces/named.cpp"));
+    let mut build = command(artifact("pcce-clang++"), &["-O2", &include]);
+    build.args(flags).arg(repository().join("testsuite/traces").join(source));
     run(build.arg("-o").arg(program)).expect_success()
 }
 
@@ -97,6 +101,33 @@ fn names_that_may_be_inlined_are_not_denied() {
     assert!(said.contains("parse was inlined into app::handle(char const*)"), "{said}");
     let (_, said, _) = find("app::parse", &files);
     assert!(said.contains("; there are parse"), "{said}");
+}
+
+/// Mangled names that say what templates ask are those of the source, as others are.
+#[test]
+fn names_of_templates_that_ask_for_something() {
+    let folder = work_folder("traces/names-constrained");
+    let files = (folder.join("program"), folder.join("trace"));
+    let flags = ["--pcce-trace", "--pcce-trace-skip=constant", "-std=c++20", "-g"];
+    let built = build_of("constrained.cpp", &flags, &files.0);
+    assert_eq!(built.stderr, "", "the function that is left out was not found");
+    record(&mut command(&files.0, &[]), &files.1);
+    for (name, calls) in [
+        ("add", 7),
+        ("add<int, 0>", 5),
+        ("void add<double, 0>(double)", 1),
+        ("small", 1),
+        ("Box::put", 1),
+        ("Box<int>::put()", 1),
+        ("Box::open", 1),
+        ("app::v1::inside", 1),
+    ] {
+        assert_eq!(find(name, &files), (calls, String::new(), 0), "{name}");
+    }
+    let shown = pcce(&["trace", "show"], &[&files.0, &files.1]).expect_success().stdout;
+    assert!(shown.contains("void small<char>(char)") && !shown.contains("_Z"), "{shown}");
+    let (_, said, _) = find("app::inside", &files);
+    assert!(said.contains("; there are app::v1::inside()"), "{said}");
 }
 
 #[test]
