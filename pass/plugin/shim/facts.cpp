@@ -137,6 +137,12 @@ bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   // A tail call copies arguments on the stack, for which LLVM reserves no room: saved registers are lost.
   if (F.getAttributes().hasAttrSomewhere(Attribute::ByVal))
     return false;
+  // The verifier allows these in no call that must be a tail call, of the conventions for such calls.
+  if (F.getCallingConv() == CallingConv::Tail || F.getCallingConv() == CallingConv::SwiftTail)
+    for (Attribute::AttrKind Kind : {Attribute::InReg, Attribute::InAlloca, Attribute::Preallocated, Attribute::ByRef})
+      for (const Argument &A : F.args())
+        if (A.hasAttribute(Kind))
+          return false;
   // The prologue data may belong to the function's address.
   if (F.hasPrologueData())
     return false;
@@ -193,8 +199,19 @@ ReturnInst *returnOf(CallInst &Call) {
 
 static bool inRegisters(const CallBase &Call) { return machineOf(*Call.getModule()).inRegisters(Call); }
 
+// Returns whether caller and call extend what they return in the same way, or nothing is returned.
+static bool extendAlike(const Function &Caller, const CallInst &Call) {
+  // Code generation does not ask what the callee itself has.
+  const AttributeList Given = Call.getAttributes();
+  for (Attribute::AttrKind Extends : {Attribute::ZExt, Attribute::SExt, Attribute::InReg})
+    if (!Caller.getReturnType()->isVoidTy() && Caller.hasRetAttribute(Extends) != Given.hasRetAttr(Extends))
+      return false;
+  return true;
+}
+
 // As IsEligibleForTailCallOptimization of the targets decides, for the ordinary cases. Variadic callers are
-// left out: they are rarely worth it.
+// left out: they are rarely worth it. So are arguments in registers that the caller has to keep. Where it is
+// true, the call must become a jump: contexts say then that the caller's frame is gone.
 bool pcce_shim_is_sibling_call(LLVMValueRef V) {
   auto *Call = dyn_cast<CallInst>(unwrap(V));
   if (!Call || Call->getTailCallKind() != CallInst::TCK_Tail)
@@ -204,9 +221,13 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
   if (Caller.getAttributes().hasAttrSomewhere(Attribute::SwiftError) ||
       Caller.hasFnAttribute("no_caller_saved_registers"))
     return false;
+  for (Attribute::AttrKind Kept : {Attribute::SwiftSelf, Attribute::SwiftAsync, Attribute::SwiftError})
+    if (Call->getAttributes().hasAttrSomewhere(Kept))
+      return false;
   return Caller.getCallingConv() == Call->getCallingConv() && !Caller.hasStructRetAttr() && !Caller.isVarArg() &&
-         Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" && inRegisters(*Call) &&
-         returnOf(*Call);
+         Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" &&
+         !Call->hasOperandBundlesOtherThan(LLVMContext::OB_kcfi) && extendAlike(Caller, *Call) &&
+         inRegisters(*Call) && machineOf(*Caller.getParent()).jumpsFrom(Caller) && returnOf(*Call);
 }
 
 // Returns whether nothing with an effect stands between the call and a return, which does not return a

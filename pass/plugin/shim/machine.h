@@ -30,6 +30,9 @@ public:
   virtual bool canBeDiverted(llvm::CallingConv::ID Convention) const = 0;
   // Returns whether all arguments go in registers, as far as the plain rules of the machine's ABI tell.
   virtual bool inRegisters(const llvm::CallBase &Call) const = 0;
+  // Returns whether code generation makes jumps of the function's ordinary tail calls, as far as that depends
+  // on the function alone.
+  virtual bool jumpsFrom(const llvm::Function &Caller) const = 0;
 
   // The next four make the code of traces. Word is the address of a word of 64 bits.
 

@@ -11,6 +11,7 @@ mod guide;
 mod inserted_calls;
 mod install;
 mod ir;
+mod kept_tail_calls;
 mod link;
 mod matrix;
 mod nonlocal_jumps;

@@ -3,10 +3,28 @@
 #include "../machine.h"
 
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Module.h"
 
 using namespace llvm;
 
 namespace {
+// As X86RegisterInfo::hasStackRealignment.
+bool realignsStack(const Function &F) {
+  if (F.hasFnAttribute("no-realign-stack"))
+    return false;
+  if (F.hasFnAttribute("stackrealign") || F.hasFnAttribute(Attribute::StackAlignment))
+    return true;
+  // What callers keep.
+  Align Kept(16);
+  if (unsigned Override = F.getParent()->getOverrideStackAlignment())
+    Kept = std::min(Kept, Align(Override));
+  for (const Instruction &I : instructions(F))
+    if (auto *Variable = dyn_cast<AllocaInst>(&I); Variable && Variable->getAlign() > Kept)
+      return true;
+  return false;
+}
+
 class X86_64Machine : public Machine {
 public:
   // At the entry, the return address is on the stack.
@@ -42,6 +60,17 @@ public:
         return false;
     }
     return Integers <= 6 && Vectors <= 8;
+  }
+
+  bool jumpsFrom(const Function &Caller) const override {
+    switch (Caller.getCallingConv()) {
+    case CallingConv::Cold:
+    case CallingConv::PreserveMost:
+    case CallingConv::PreserveAll:
+      return false;
+    default:
+      return !realignsStack(Caller);
+    }
   }
 
   Value *appendBit(IRBuilder<> &B, Value *Word, bool Bit) const override {
