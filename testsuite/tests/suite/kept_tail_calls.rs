@@ -114,12 +114,11 @@ fn tail_calls_that_are_kept_become_jumps() {
             add([attribute, variable, 0, 0, 0, 0]);
         }
     }
-    for convention in 0..CONVENTIONS.len() {
+    for (convention, name) in CONVENTIONS.iter().enumerate() {
         for result in 0..RESULTS.len() {
-            for parameters in 0..PARAMETERS.len() {
-                let given = PARAMETERS[parameters];
+            for (parameters, given) in PARAMETERS.iter().enumerate() {
                 let is_invalid = (given.contains("sret") && result != 0)
-                    || (given.contains("swift") && CONVENTIONS[convention] == "preserve_nonecc");
+                    || (given.contains("swift") && *name == "preserve_nonecc");
                 if !is_invalid {
                     add([0, 0, convention, result, parameters, 0]);
                 }
