@@ -221,7 +221,7 @@ pub mod functions {
     /// `(void)`: at a landing pad of a function that is left out.
     pub const CAUGHT: &str = "__pcce_trace_caught";
     /// `(uint64_t *number, const void *function, uint32_t node)`: behind a call that may return several times. `number`
-    /// is the activation's for this call, 0 before the first such return.
+    /// is the activation's for this call, 0 before the first such return. `function` is null in one that is left out.
     pub const RETURNED: &str = "__pcce_trace_returned";
     /// `(uint64_t event)`, verify mode: an event comes. LLVM's `preserve_most`.
     pub const EVENT: &str = "__pcce_trace_event";

@@ -187,6 +187,11 @@ pub unsafe extern "C" fn returned(
     let block = block();
     // SAFETY: this thread's block; `number` is the activation's.
     unsafe {
+        if function.is_null() {
+            let is_first = number.read_volatile() == 0;
+            number.write_volatile(1);
+            return put_jump(if is_first { Special::Kept } else { Special::Jumped }, sp);
+        }
         if number.read_volatile() == 0 {
             (*block).jumps += 1;
             number.write_volatile((*block).jumps);

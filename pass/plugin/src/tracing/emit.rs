@@ -17,7 +17,7 @@ use super::gather::Traced;
 use crate::contexts::emit::bytes;
 use crate::facts::{Binding, Target, resolve};
 use crate::handles::Code;
-use crate::llvm::{Address, Alias, Builder, Constant, Function, Instruction, Module, TailCall};
+use crate::llvm::{Address, Alias, Builder, Call, Constant, Function, Instruction, Module, TailCall};
 use crate::places;
 
 /// Functions after which the process may do nothing more.
@@ -81,6 +81,15 @@ pub fn insert<'m>(
         let pads = pads.filter(|pad| pad.instructions().any(|i| i.as_call().is_some()) || !pad.resumes());
         for pad in pads {
             module.builder().call_in_front_of(pad.first_after_pads(), functions::CAUGHT, &[], false);
+        }
+        // Static programs have no other way to tell where jumps go.
+        for call in &code.function(id).returns_twice {
+            returns_twice(
+                &module.builder(),
+                code.function(id).value,
+                *call,
+                [module.null().into(), module.const_i32(0)],
+            );
         }
     }
     let untraced = module.functions().into_iter().filter(|f| f.has_body() && !values.contains(f)).collect();
@@ -216,15 +225,8 @@ impl<'m> Inserter<'_, 'm> {
                     places::behind(call).into_iter().for_each(behind);
                 }
                 Kind::ReturnsTwice(_) => {
-                    // Each call has a variable of its own, since a jump to one call may come while another
-                    // one is active.
-                    let entry = self.code.function(self.id).value.entry();
-                    let number = self.b.prologue(entry.first_after_pads()).alloca(8, "pcce.number");
-                    self.b.before(node.at, node.at).store(module.const_i64(0), number);
-                    let arguments = [number.into(), address.into(), module.const_i32(i)];
-                    if let Some(at) = places::behind(call) {
-                        self.b.call_in_front_of(at, functions::RETURNED, &arguments, false);
-                    }
+                    let function = self.code.function(self.id).value;
+                    returns_twice(self.b, function, call, [address.into(), module.const_i32(i)]);
                 }
                 _ => {}
             }
@@ -260,6 +262,22 @@ impl<'m> Inserter<'_, 'm> {
             self.b.call_in_front_of(at, APPEND, &arguments.map(|value| module.const_i32(value)), false);
             count();
         }
+    }
+}
+
+/// Informs the tracer of each return of a call that may return several times. `place`: its function and its node.
+fn returns_twice<'m>(
+    builder: &Builder<'m>,
+    function: Function<'m>,
+    call: Call<'m>,
+    place: [Constant<'m>; 2],
+) {
+    // Each call has a variable of its own, since a jump to one call may come while another one is active.
+    let number = builder.prologue(function.entry().first_after_pads()).alloca(8, "pcce.number");
+    builder.before(*call, *call).store(builder.module.const_i64(0), number);
+    if let Some(at) = places::behind(call) {
+        let [function, node] = place;
+        builder.call_in_front_of(at, functions::RETURNED, &[number.into(), function, node], false);
     }
 }
 

@@ -86,3 +86,34 @@ fn exceptions_that_come_to_what_is_left_out_are_a_gap() {
         }
     }
 }
+
+/// Also static programs, whose runtime does not see `longjmp`, tell that control came back to what is left out.
+#[test]
+fn jumps_that_come_to_what_is_left_out_leave_what_they_leave() {
+    let folder = work_folder("traces/left_out_jumps");
+    let source = repository().join("testsuite/traces/left_out_jumps.c");
+    for (kind, level) in [("-static", "-O0"), ("-static", "-O1"), ("-no-pie", "-O1")] {
+        for mode in ["lto", "module", "link"] {
+            let mode = format!("--pcce-mode={mode}");
+            let flags = [kind, level, &mode, "--pcce-verify", "--pcce-trace-skip=skip_*"];
+            let (program, trace) = traced(&source, &flags, &folder);
+            let shown = printed("show", &program, &trace);
+            let depth = |line: &str| line.chars().skip(9).take_while(|c| *c == ' ').count() / 2;
+            let calls: Vec<(usize, &str)> = shown
+                .lines()
+                .skip(1)
+                .filter_map(|line| Some((depth(line), line.split_whitespace().nth(1)?)))
+                .collect();
+            let round = [(2, "inner"), (3, "skip_jumps"), (2, "step")];
+            let expected = [
+                &[(0, "main"), (1, "skip_sets")][..],
+                &round,
+                &round,
+                &[(2, "step"), (1, "step"), (0, "<end>")],
+            ];
+            assert_eq!(calls, expected.concat(), "{kind} {level} {mode}: {shown}");
+            let checked = printed("check", &program, &trace);
+            assert!(checked.contains(", 0 chunks do not match"), "{checked}");
+        }
+    }
+}
