@@ -16,15 +16,17 @@
 //! The innermost record's call site is one of a call that may be over, so it counts only where what it calls
 //! is active.
 //!
-//! Numbers ([`crate::numbers`]) are compared likewise. Beside that, a table of the whole file has each number with its
-//! context: no number may have two, and no context two numbers.
+//! Numbers ([`crate::numbers`]) are compared likewise, and with each other ([`numbers`]).
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+mod numbers;
+
+use std::collections::HashSet;
 use std::io::{self, BufRead, Read as _};
 
 use pcce_abi::functions;
 use pcce_dictionary::SiteKind;
+
+use numbers::Numbers;
 
 use super::Functions;
 use crate::Decoder;
@@ -32,7 +34,7 @@ use crate::context::{Context, FrameKind, Piece, Run};
 use crate::decode::DecodeError;
 use crate::images::symbols::Symbols;
 use crate::show::render::{Format, Renderer};
-use crate::token::{BuildId, Token, from_hex};
+use crate::token::{BuildId, Token, TokenError, from_hex};
 
 /// Captures that are described one by one, of those that are wrong.
 const MOST_SHOWN: usize = 10;
@@ -109,32 +111,23 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
             found.without_list += 1;
             continue;
         }
-        let number = capture.token.strip_prefix("pcce:").and_then(|number| {
-            let (number, process) = number.split_once('@')?;
-            Some((number.parse::<u64>().ok()?, process.parse::<u32>().ok()?))
-        });
-        let compared = match number.map_or_else(|| Token::parse(capture.token), |_| Ok(Token::default())) {
-            Ok(_) if let Some((number, process)) = number => {
-                match decoder.decode_number(number, &mut context) {
-                    Ok(()) => {
-                        // Each process gives numbers of its own.
-                        let process = if number < pcce_abi::INTERNED { 0 } else { process };
-                        let hash = hash(decoder, &context, &capture);
-                        capture.set_line(symbols, &mut context);
-                        let others = decoder.token_of(number).is_some_and(|token| other_handlers(&token));
-                        match compare(decoder, &context, &capture, others) {
-                            Ok(true) => numbers.add((number, process), hash).map(|()| true),
-                            other => other,
-                        }
-                    }
-                    Err(DecodeError::Interned { .. }) => {
-                        found.interned += 1;
-                        continue;
-                    }
-                    Err(error) => Err(error.to_string()),
+        let compared = match Taken::parse(capture.token) {
+            Ok(Taken::Number(number, process)) => match decoder.decode_number(number, &mut context) {
+                Ok(()) => {
+                    let context_of = numbers::hash(decoder, &context, &capture);
+                    capture.set_line(symbols, &mut context);
+                    let others = decoder.token_of(number).is_some_and(|token| other_handlers(&token));
+                    compare(decoder, &context, &capture, others).and_then(|whole| {
+                        numbers.add(number, process, context_of.filter(|_| whole)).map(|()| whole)
+                    })
                 }
-            }
-            Ok(token) => match decoder.decode_of_program(&token, &mut context) {
+                Err(DecodeError::Interned { .. }) => {
+                    found.interned += 1;
+                    continue;
+                }
+                Err(error) => Err(error.to_string()),
+            },
+            Ok(Taken::Token(token)) => match decoder.decode_of_program(&token, &mut context) {
                 Ok(()) => compare(decoder, &context, &capture, other_handlers(&token)),
                 Err(DecodeError::OtherBuild { .. } | DecodeError::NoBuildId) => {
                     found.of_others += 1;
@@ -168,46 +161,21 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
     Ok(found)
 }
 
-/// The numbers of a file, and their contexts.
-#[derive(Default)]
-struct Numbers {
-    /// For each number of a process (0: of all), a hash of its context, and for each context its number.
-    of: HashMap<(u64, u32), u64>,
-    numbers: HashMap<(u64, u32), u64>,
-    ambiguous: u64,
+/// What a line says was taken.
+enum Taken {
+    Token(Token),
+    /// A number, and the process that took it.
+    Number(u64, u32),
 }
 
-impl Numbers {
-    /// Adds a number with its context, all of whose calls are known. The error says what else has the number, or the
-    /// context.
-    fn add(&mut self, (number, process): (u64, u32), hash: Option<u64>) -> Result<(), String> {
-        let Some(hash) = hash else { return Ok(()) };
-        let other = *self.of.entry((number, process)).or_insert(hash);
-        let other_number = *self.numbers.entry((hash, process)).or_insert(number);
-        if (other, other_number) == (hash, number) {
-            return Ok(());
+impl Taken {
+    fn parse(word: &str) -> Result<Self, TokenError> {
+        let number = word.strip_prefix("pcce:").and_then(|number| number.split_once('@'));
+        match number.and_then(|(number, process)| Some((number.parse().ok()?, process.parse().ok()?))) {
+            Some((number, process)) => Ok(Self::Number(number, process)),
+            None => Token::parse(word).map(Self::Token),
         }
-        self.ambiguous += 1;
-        Err(match other_number == number {
-            true => "it names another context, too".to_owned(),
-            false => format!("the same context has number {other_number}, too"),
-        })
     }
-}
-
-/// A hash of a number's context: its frames, and the call sites of the shadow stack. None for one that the shadow stack
-/// does not know, since a handler has interrupted the thread.
-fn hash(decoder: &Decoder, context: &Context, capture: &Capture<'_>) -> Option<u64> {
-    if capture.open || capture.records.iter().any(|record| record.signal) {
-        return None;
-    }
-    let mut hasher = DefaultHasher::new();
-    for frame in decoder.frames(context) {
-        (frame.kind, frame.function, frame.file, frame.line, frame.column).hash(&mut hasher);
-    }
-    // The capture itself may be any one of its place, which is among the frames.
-    capture.records.iter().skip(1).for_each(|record| record.site.hash(&mut hasher));
-    Some(hasher.finish())
 }
 
 impl Capture<'_> {

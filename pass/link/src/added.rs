@@ -174,9 +174,10 @@ impl<'a> Added<'a> {
         for (id, function) in program.iter() {
             for (c, call) in function.calls.iter().enumerate() {
                 // In a library, which has no open node, each call through a pointer pushes.
+                let frequency = || function.copies(c).map(|copy| function.calls[copy].frequency).sum::<f64>();
                 let pushes = || match call.edge {
                     Some(edge) => encoding.edge(edge).pushes(),
-                    None => call.frequency >= OFTEN,
+                    None => frequency() >= OFTEN,
                 };
                 if call.kind != CallKind::Indirect || call.compared || !pushes() {
                     continue;
@@ -240,10 +241,8 @@ impl<'a> Added<'a> {
             Some((_, function)) => dictionary::SiteKind::Direct(Some(function as u32)),
             None => dictionary::SiteKind::External(name(symbols, &mut self.names[module], &guess.name)),
         };
-        let site =
-            new_site(symbols, function, kind_of_site, symbols.sites[sites.call as usize].locations.clone());
-        let calls = &mut merged.functions[caller.index()].calls;
-        let call = &mut calls[c];
+        let calling = &mut merged.functions[caller.index()];
+        let call = &mut calling.calls[c];
         let direct = Call {
             kind,
             is_virtual: None,
@@ -253,7 +252,16 @@ impl<'a> Added<'a> {
         };
         call.compared = true;
         call.frequency *= ELSEWHERE;
-        calls.push(direct);
+        calling.calls.push(direct);
+        let first = calling.first_copy(calling.calls.len() - 1);
+        let known = self.sites[caller.index()].get(first).copied().flatten();
+        let site = known.map_or_else(
+            || {
+                let locations = symbols.sites[sites.call as usize].locations.clone();
+                new_site(symbols, function, kind_of_site, locations)
+            },
+            |copy| copy.call,
+        );
         self.sites[caller.index()].push(Some(Sites { call: site, creation: None }));
         self.labelled.extend(elsewhere);
         let comparison = Comparison { call: c as u32, target, own: own.is_some() };
@@ -275,7 +283,7 @@ impl<'a> Added<'a> {
                 ..dictionary::Function::default()
             };
             symbols.functions.push(row);
-            let sites = self.sites[thunk.caller.index()][thunk.call].expect("what pushes has a site");
+            let sites = self.sites[thunk.caller.index()][thunk.calls[0]].expect("what pushes has a site");
             // The caller's site becomes that of the call of the thunk, and the thunk gets a site for the
             // original call.
             let site = &mut symbols.sites[sites.call as usize];
@@ -313,7 +321,7 @@ impl<'a> Added<'a> {
         let thunks = self.thunks_of[m].iter().map(|&thunk| (&self.thunks[thunk], own + thunk));
         let thunks = thunks.map(|(thunk, id)| SliceThunk {
             caller: (thunk.caller.index() - first) as u32,
-            call: thunk.call as u32,
+            calls: thunk.calls.iter().map(|&call| call as u32).collect(),
             name: thunk.name.clone(),
             does: decided.call(
                 FunctionId::new(id as u32),
@@ -416,6 +424,10 @@ struct Answers<'a> {
 impl Source for Answers<'_> {
     fn locations(&self, _: FunctionId, _: usize) -> Vec<SourceLocation> {
         Vec::new()
+    }
+
+    fn pass_alike(&self, _: FunctionId, _: usize, _: usize) -> bool {
+        false
     }
 
     fn flow(&self, _: FunctionId) -> Vec<FlowBlock> {

@@ -350,13 +350,14 @@ struct Whole<'a> {
 
 impl Whole<'_> {
     /// The calls of the program that have a site, in the order of the dictionary: caller, place in its calls,
-    /// and the site's number over all modules.
+    /// and the site's number over all modules. Copies of a call have its site.
     fn sites(&self) -> impl Iterator<Item = (FunctionId, usize, u32)> {
         self.added.order_of_functions().into_iter().flat_map(move |id| {
             let first = self.added.first_site(id);
             let calls = self.program[id].calls.len();
             // A function that is not in the program has no calls left.
             let sites = self.added.sites_of(id).iter().take(calls).enumerate();
+            let sites = sites.filter(move |(c, _)| self.program[id].first_copy(*c) == *c);
             sites.filter_map(move |(c, sites)| Some((id, c, first + sites.as_ref()?.call)))
         })
     }

@@ -130,7 +130,8 @@ fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>)
     let open_node = graph.open_node();
     let facts: Vec<(bool, bool)> = functions.iter().map(|f| (f.silent, f.leaves())).collect();
     for (from, caller) in (0..).map(FunctionId::new).zip(functions).filter(|(_, caller)| !caller.silent) {
-        for call in &mut caller.calls {
+        for c in 0..caller.calls.len() {
+            let call = &caller.calls[c];
             let to = match call.kind.reach() {
                 Reach::Function(callee) => {
                     let (silent, leaves) = facts[callee.index()];
@@ -151,7 +152,13 @@ fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>)
                 },
                 Reach::Pointer | Reach::Outside | Reach::Runtime | Reach::Nothing => continue,
             };
-            call.edge = Some(graph.add_edge(from, to, call.frequency));
+            let first = caller.first_copy(c);
+            if first < c {
+                caller.calls[c].edge = caller.calls[first].edge;
+                continue;
+            }
+            let frequency = caller.copies(c).map(|copy| caller.calls[copy].frequency).sum();
+            caller.calls[c].edge = Some(graph.add_edge(from, to, frequency));
         }
     }
 }

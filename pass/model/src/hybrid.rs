@@ -145,15 +145,16 @@ pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames, names:
     let mut used = Vec::with_capacity(program.functions.len());
     let mut jumps = Vec::new();
     for (id, function) in program.iter() {
-        let edges = || function.calls.iter().filter_map(|call| Some((call, call.edge?)));
-        let relied = edges().next().is_some() && !function.jumps_about;
+        let has_edges = function.calls.iter().any(|call| call.edge.is_some());
+        let relied = has_edges && !function.jumps_about;
         let own = names.of(id);
         let frame = frames.offsets.get(&own).copied().filter(|_| relied);
-        for (call, edge) in edges() {
+        for (c, call) in function.calls.iter().enumerate() {
+            let Some(edge) = call.edge else { continue };
             let callee = call.kind.callee();
             let name = callee.map(|callee| names.called(id, callee)).unwrap_or_default();
             if encoding.constant(edge) == Some(0)
-                && call.may_be_jump
+                && function.copies(c).all(|copy| function.calls[copy].may_be_jump)
                 && frames.jumps.contains(&(own.clone(), name))
             {
                 stack.set_frame_offset(edge, JUMP);

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
+pub mod copies;
 mod error;
 mod graph;
 pub mod hybrid;

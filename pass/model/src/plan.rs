@@ -365,7 +365,7 @@ impl<'a> Maker<'a> {
     /// Plans the function's calls, with their sites and edges.
     fn calls(&mut self, id: FunctionId, function: &Function) -> Vec<PlannedCall> {
         let Basis { program, options, .. } = *self.basis;
-        let mut calls = Vec::with_capacity(function.calls.len());
+        let mut calls: Vec<PlannedCall> = Vec::with_capacity(function.calls.len());
         for (c, call) in function.calls.iter().enumerate() {
             let action = action(program, self.basis.encoding, function, call);
             if action == Action::None {
@@ -375,13 +375,11 @@ impl<'a> Maker<'a> {
             if needs_nothing && !options.common.verify {
                 continue;
             }
-            let kind = self.site_kind(&call.kind);
-            let locations = self.locations(id, c);
-            let creates = matches!(&call.kind, CallKind::External(name) if name == STD_THREAD);
-            let creation_site =
-                creates.then(|| self.new_site(id, dictionary::SiteKind::Capture, locations.clone(), None));
-            let site = self.new_site(id, kind, locations, call.tail_group);
-            self.add_edge(call, site);
+            let first = function.first_copy(c);
+            let (site, creation_site) = match calls.binary_search_by_key(&first, |call| call.call) {
+                Ok(first) => (calls[first].site, calls[first].creation_site),
+                Err(_) => self.sites(id, c, call),
+            };
             let frame = self.basis.used.and_then(|used| used.hybrid.frame_offset(call.edge?));
             let keeps_frame = frame.is_some_and(|frame| frame != hybrid::JUMP);
             let runs_task = call.kind.runs_task() && matches!(action, Action::Push(_));
@@ -399,6 +397,19 @@ impl<'a> Maker<'a> {
             });
         }
         calls
+    }
+
+    /// Makes the sites of a call, and its edge. Returns the site of the call itself, and the one at which a context is
+    /// taken before it.
+    fn sites(&mut self, id: FunctionId, c: usize, call: &Call) -> (u32, Option<u32>) {
+        let kind = self.site_kind(&call.kind);
+        let locations = self.locations(id, c);
+        let creates = matches!(&call.kind, CallKind::External(name) if name == STD_THREAD);
+        let creation_site =
+            creates.then(|| self.new_site(id, dictionary::SiteKind::Capture, locations.clone(), None));
+        let site = self.new_site(id, kind, locations, call.tail_group);
+        self.add_edge(call, site);
+        (site, creation_site)
     }
 
     /// The kind of a call's site in the dictionary.

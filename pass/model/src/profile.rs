@@ -5,7 +5,7 @@
 //! Where the sources have changed, functions are found by their names, and the calls in them by the functions
 //! they call.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use pcce_dictionary::calls::{self, Calls};
@@ -156,30 +156,46 @@ impl Profile {
         // push.
         let mut graph = program.graph.clone();
         let mut candidates = Vec::new();
+        let mut edges: HashMap<(FunctionId, usize, FunctionId), EdgeId> = HashMap::new();
         for (id, function) in program.iter() {
             let Some(found) = self.record(program, id) else { continue };
+            // Copies of a call are compared with the same targets, in the same order.
+            let mut all: HashMap<usize, (u64, BTreeMap<&str, u64>)> = HashMap::new();
+            for ((call, _), calls::Call(_, count, targets)) in
+                counted(&program.functions, function).zip(&found.calls)
+            {
+                let (of_call, of_targets) = all.entry(function.first_copy(call)).or_default();
+                *of_call += count;
+                let reached = targets.iter().filter(|(_, reached)| reached <= count);
+                reached.for_each(|(name, reached)| *of_targets.entry(name).or_default() += reached);
+            }
             for (number, (call, callee)) in counted(&program.functions, function).enumerate() {
                 let pushes = |edge: EdgeId| encoding.edge(edge).pushes();
                 if callee.is_some() || !function.calls[call].edge.is_none_or(pushes) {
                     continue;
                 }
-                let calls::Call(_, all, targets) = &found.calls[number];
-                let mut targets: Vec<_> = targets.iter().filter(|(_, count)| count <= all).collect();
-                targets.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-                let mut left = *all;
-                for (name, count) in targets {
-                    let Some(&callee) = index.get(&**name) else { continue };
+                let (of_all, targets) = &all[&function.first_copy(call)];
+                let mut targets: Vec<_> = targets.iter().collect();
+                targets.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+                let mut left = *of_all;
+                for (&name, &of_copies) in targets {
+                    let Some(&callee) = index.get(name) else { continue };
                     let target = &program[callee];
-                    let worth = *count as f64 * WORTH >= left as f64;
+                    let worth = of_copies as f64 * WORTH >= left as f64;
                     if !worth || target.ty != function.calls[call].ty || !is_exact(callee) {
                         break;
                     }
-                    left -= (*count).min(left);
+                    left -= of_copies.min(left);
+                    let calls::Call(_, all, targets) = &found.calls[number];
+                    let reached = targets.iter().find(|(target, count)| target == name && count <= all);
+                    let count = reached.map_or(0, |(_, count)| *count);
                     let edge = (!target.silent).then(|| {
                         let entries = program.counts.functions[id.index()].unwrap_or(1.0).max(1.0);
-                        graph.add_edge(id, callee, *count as f64 / entries)
+                        *edges
+                            .entry((id, function.first_copy(call), callee))
+                            .or_insert_with(|| graph.add_edge(id, callee, of_copies as f64 / entries))
                     });
-                    candidates.push((Candidate { function: id, call, number, callee, count: *count }, edge));
+                    candidates.push((Candidate { function: id, call, number, callee, count }, edge));
                 }
             }
         }

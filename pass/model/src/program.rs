@@ -49,7 +49,7 @@ pub struct AddressPlaces {
 ///    `show/style.rs` has its text.
 ///
 /// A call that is like another one in all but how the compiler names it needs stations 1 to 3 only.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum CallKind {
     /// A direct call of an instrumented function whose definition here is the one that runs.
     Direct(#[serde(with = "number")] FunctionId),
@@ -138,7 +138,7 @@ pub const STD_THREAD: &str =
     "_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE";
 
 /// Calls that the pass replaces by calls of the runtime with the site as a further argument.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum RuntimeCall {
     /// `pcce_context`: takes the context number.
     Context,
@@ -193,11 +193,15 @@ pub struct Call {
     /// such calls of its function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sibling: Option<u32>,
+    /// Set if the compiler has made several calls of one: a number that its copies have, too, in the same function
+    /// ([`crate::copies`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<u32>,
     /// Derived: the group of the functions with tail calls that the call may reach without pushing 0, if
     /// there are any.
     #[serde(skip)]
     pub tail_group: Option<u32>,
-    /// Derived: the call's edge in the call graph. Calls through pointers have one if the graph has an open
+    /// Derived: the call's edge in the call graph, which its copies have, too. Calls through pointers have one if the graph has an open
     /// node.
     #[serde(skip)]
     pub edge: Option<EdgeId>,
@@ -216,6 +220,7 @@ impl Call {
             compared: false,
             may_be_jump: false,
             sibling: None,
+            copy: None,
             tail_group: None,
             edge: None,
         }
@@ -341,7 +346,7 @@ impl Function {
 }
 
 /// One source location of an instruction.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Hash)]
 pub struct SourceLocation {
     /// Linkage name of the source function.
     pub name: String,
@@ -357,6 +362,8 @@ pub struct SourceLocation {
 pub trait Source {
     /// The source locations of a call, innermost first; empty without debug information.
     fn locations(&self, function: FunctionId, call: usize) -> Vec<SourceLocation>;
+    /// Returns whether two calls of a function pass their arguments alike.
+    fn pass_alike(&self, function: FunctionId, one: usize, other: usize) -> bool;
     /// The control flow of a function, by the numbers of its blocks.
     fn flow(&self, function: FunctionId) -> Vec<FlowBlock>;
     /// Returns whether a thunk could forward the call's arguments, and the callee does not look at its

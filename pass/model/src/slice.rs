@@ -135,8 +135,8 @@ pub struct CountedFunction {
 pub struct SliceThunk {
     /// The calling function.
     pub caller: u32,
-    /// The call that goes through the thunk, by its place in the caller's calls.
-    pub call: u32,
+    /// The calls that go through the thunk, by their places in the caller's calls: one, and its copies.
+    pub calls: Vec<u32>,
     pub name: String,
     /// The thunk's own call.
     pub does: SliceCall,
@@ -383,19 +383,21 @@ pub fn planned(
     let mut thunks = Vec::with_capacity(slice.thunks.len());
     for (i, thunk) in slice.thunks.iter().enumerate() {
         let caller = thunk.caller as usize;
-        let call = place(caller, thunk.call).ok_or("the call of a thunk is missing")?;
+        let calls: Option<Vec<usize>> = thunk.calls.iter().map(|&call| place(caller, call)).collect();
+        let calls = calls.filter(|calls| !calls.is_empty()).ok_or("the call of a thunk is missing")?;
         let number = FunctionId::new((slice.functions.len() + i) as u32);
         let calling = functions.get_mut(caller).ok_or("the caller of a thunk is missing")?;
-        let through = Call { kind: CallKind::Direct(number), ..calling.calls[call].clone() };
-        let within =
-            Call { block: 0, ends_block: false, ..std::mem::replace(&mut calling.calls[call], through) };
+        let within = Call { block: 0, ends_block: false, ..calling.calls[calls[0]].clone() };
+        for &call in &calls {
+            calling.calls[call].kind = CallKind::Direct(number);
+        }
         let new = Function {
             calls: vec![within],
             push_thunk: true,
             ..Function::new(thunk.name.clone(), calling.ty)
         };
         functions.push(new);
-        thunks.push(Thunk { caller: FunctionId::new(thunk.caller), call, name: thunk.name.clone() });
+        thunks.push(Thunk { caller: FunctionId::new(thunk.caller), calls, name: thunk.name.clone() });
     }
     let mut planned = Vec::with_capacity(functions.len());
     for (i, function) in functions.iter_mut().enumerate() {

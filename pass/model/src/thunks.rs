@@ -21,13 +21,13 @@ pub const PUSH_THUNK: &str = ".pcce_push";
 /// five instructions, and room for a frame at least two.
 const SELDOM: f64 = 0.25;
 
-/// A call that goes through a thunk.
+/// A call that goes through a thunk, and its copies ([`crate::copies`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Thunk {
     /// The calling function.
     pub caller: FunctionId,
-    /// The call's place in the function's calls.
-    pub call: usize,
+    /// Their places in the function's calls.
+    pub calls: Vec<usize>,
     /// The thunk's name.
     pub name: String,
 }
@@ -37,20 +37,19 @@ pub struct Thunk {
 pub fn outline(program: &mut Program, encoding: &mut Encoding, source: &dyn Source) -> Vec<Thunk> {
     let thunks = choose(program, encoding, source);
     let cut: Vec<_> =
-        thunks.iter().map(|thunk| (thunk.caller, program[thunk.caller].calls[thunk.call].edge)).collect();
+        thunks.iter().map(|thunk| (thunk.caller, program[thunk.caller].calls[thunk.calls[0]].edge)).collect();
     let edges = encoding.interpose(&mut program.graph, &cut);
     for (thunk, edge) in thunks.iter().zip(edges) {
         let number = FunctionId::new(program.functions.len() as u32);
-        let call = &mut program[thunk.caller].calls[thunk.call];
-        let new = Call {
-            kind: CallKind::Direct(number),
-            compared: false,
-            tail_group: None,
-            edge: Some(edge),
-            ..call.clone()
-        };
-        let within = std::mem::replace(call, new);
-        let within = Call { frequency: 1.0, block: 0, ends_block: false, may_be_jump: false, ..within };
+        let caller = &mut program[thunk.caller];
+        let within = caller.calls[thunk.calls[0]].clone();
+        let within =
+            Call { frequency: 1.0, block: 0, ends_block: false, may_be_jump: false, copy: None, ..within };
+        for &call in &thunk.calls {
+            let call = &mut caller.calls[call];
+            call.kind = CallKind::Direct(number);
+            (call.compared, call.tail_group, call.edge) = (false, None, Some(edge));
+        }
         program.functions.push(Function {
             calls: vec![within],
             push_thunk: true,
@@ -70,14 +69,17 @@ fn choose(program: &Program, encoding: &Encoding, source: &dyn Source) -> Vec<Th
         if expected > SELDOM {
             continue;
         }
-        let possible = pushing.into_iter().filter(|&call| source.fits_thunk(id, call));
+        let firsts = pushing.into_iter().filter(|&call| function.first_copy(call) == call);
+        let groups = firsts.map(|call| function.copies(call).collect());
+        let possible =
+            groups.filter(|calls: &Vec<usize>| calls.iter().all(|&call| source.fits_thunk(id, call)));
         // The suffix that LLVM would choose differs in copies of the module.
-        thunks.extend((1..).zip(possible).map(|(nth, call)| {
+        thunks.extend((1..).zip(possible).map(|(nth, calls)| {
             let name = match nth {
                 1 => format!("{}{PUSH_THUNK}", function.name),
                 _ => format!("{}{PUSH_THUNK}.{nth}", function.name),
             };
-            Thunk { caller: id, call, name }
+            Thunk { caller: id, calls, name }
         }));
     }
     thunks

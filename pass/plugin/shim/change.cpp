@@ -253,9 +253,8 @@ LLVMValueRef pcce_shim_unless_null(LLVMValueRef V, LLVMValueRef Pointer, LLVMVal
   return wrap(Result);
 }
 
-// Replaces the call by one of a new local function, whose first instruction makes the original call with its
-// own arguments. For a call through a pointer, the pointer comes last, in a register that no argument uses.
-// Returns the new call; the old one is left to be unlinked.
+// Adds a local function whose first instruction makes a call like this one with its own arguments. For a call through
+// a pointer, the pointer comes last, in a register that no argument uses.
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t Len) {
   auto &Call = *unwrap<CallBase>(V);
   Function &Caller = *Call.getFunction();
@@ -263,12 +262,11 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
   const AttributeList Given = Call.getAttributes();
   Value *Callee = Call.getCalledOperand();
   const bool Indirect = !isa<GlobalValue>(Callee);
-  SmallVector<Value *, 8> Arguments(Call.args());
-  if (Indirect)
-    Arguments.push_back(Callee);
   SmallVector<Type *, 8> Types;
-  for (const Value *Argument : Arguments)
+  for (const Value *Argument : Call.args())
     Types.push_back(Argument->getType());
+  if (Indirect)
+    Types.push_back(Callee->getType());
   auto *T = Function::Create(FunctionType::get(Call.getType(), Types, false), GlobalValue::InternalLinkage,
                              Caller.getAddressSpace(), StringRef(Name, Len), Call.getModule());
   // The linker keeps one copy of the caller, and this one with it.
@@ -297,7 +295,27 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
   else
     B.CreateRet(Forwarded);
 
-  B.SetInsertPoint(&Call);
+  for (unsigned I : Given.indexes())
+    for (Attribute::AttrKind Extension : {Attribute::ZExt, Attribute::SExt})
+      if (I != AttributeList::FunctionIndex && Given.hasAttributeAtIndex(I, Extension)) {
+        const Attribute A = Attribute::get(Context, Extension);
+        Forwarded->addAttributeAtIndex(I, A);
+        T->addAttributeAtIndex(I, A);
+      }
+  if (Indirect)
+    T->addParamAttr(Passed.size(), Attribute::Nest);
+  return wrap(T);
+}
+
+// Replaces the call by one of a thunk that was made for it, or for a call of the same type that calls the same. Returns
+// the new call; the old one is left to be unlinked.
+LLVMValueRef pcce_shim_go_through_thunk(LLVMValueRef V, LLVMValueRef ThunkV) {
+  auto &Call = *unwrap<CallBase>(V);
+  Function *T = unwrap<Function>(ThunkV);
+  SmallVector<Value *, 8> Arguments(Call.args());
+  if (T->arg_size() > Arguments.size())
+    Arguments.push_back(Call.getCalledOperand());
+  IRBuilder<> B(&Call);
   CallBase *New;
   if (auto *Invoke = dyn_cast<InvokeInst>(&Call)) {
     New = B.CreateInvoke(T, Invoke->getNormalDest(), Invoke->getUnwindDest(), Arguments);
@@ -306,19 +324,13 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
     Plain->setTailCallKind(cast<CallInst>(Call).getTailCallKind());
     New = Plain;
   }
-  New->setCallingConv(Call.getCallingConv());
-  for (unsigned I : Given.indexes())
-    for (Attribute::AttrKind Extension : {Attribute::ZExt, Attribute::SExt})
-      if (I != AttributeList::FunctionIndex && Given.hasAttributeAtIndex(I, Extension)) {
-        const Attribute A = Attribute::get(Context, Extension);
-        Forwarded->addAttributeAtIndex(I, A);
-        T->addAttributeAtIndex(I, A);
-        New->addAttributeAtIndex(I, A);
-      }
-  if (Indirect) {
-    T->addParamAttr(Passed.size(), Attribute::Nest);
-    New->addParamAttr(Passed.size(), Attribute::Nest);
-  }
+  New->setCallingConv(T->getCallingConv());
+  // How values are passed must be the same on both sides.
+  const AttributeList Expected = T->getAttributes();
+  for (unsigned I : Expected.indexes())
+    for (Attribute::AttrKind Kind : {Attribute::ZExt, Attribute::SExt, Attribute::Nest})
+      if (I != AttributeList::FunctionIndex && Expected.hasAttributeAtIndex(I, Kind))
+        New->addAttributeAtIndex(I, Attribute::get(Call.getContext(), Kind));
   if (Call.doesNotReturn())
     New->setDoesNotReturn();
   if (Call.doesNotThrow())

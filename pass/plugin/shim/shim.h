@@ -81,6 +81,7 @@ bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
 LLVMValueRef pcce_shim_unless_null(LLVMValueRef Call, LLVMValueRef Pointer, LLVMValueRef Otherwise);
 bool pcce_shim_looks_at_caller(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);
+LLVMValueRef pcce_shim_go_through_thunk(LLVMValueRef Call, LLVMValueRef Thunk);
 bool pcce_shim_requires_stack_protector(LLVMValueRef F);
 void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const LLVMValueRef *Arguments, size_t Count,
                           bool KeepsRegisters);

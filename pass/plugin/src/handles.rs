@@ -76,12 +76,14 @@ impl<'m> Code<'m> {
         self.module.compare_target(call, self.function(callee).value).is_some()
     }
 
-    /// Makes a call go through a new function of this name, which gets the next number and makes the original
+    /// Makes copies of one call go through a new function of this name, which gets the next number and makes the original
     /// call.
-    pub fn make_push_thunk(&mut self, function: FunctionId, call: usize, name: &str) {
-        let call = &mut self.functions[function.index()].calls[call];
-        *call = self.module.make_push_thunk(*call, name);
-        let value = call.called().as_function().expect("it calls the thunk");
+    pub fn make_push_thunk(&mut self, function: FunctionId, copies: &[usize], name: &str) {
+        let calls = &mut self.functions[function.index()].calls;
+        let value = self.module.make_push_thunk(calls[copies[0]], name);
+        for &copy in copies {
+            calls[copy] = self.module.go_through_thunk(calls[copy], value);
+        }
         let block = value.entry();
         let calls = vec![block.first().as_call().expect("the thunk calls first")];
         let exits = vec![block.terminator()];
@@ -93,6 +95,10 @@ impl Source for Code<'_> {
     fn locations(&self, function: FunctionId, call: usize) -> Vec<SourceLocation> {
         let code = self.functions.get(function.index());
         code.map(|code| code.calls[call].locations()).unwrap_or_default()
+    }
+
+    fn pass_alike(&self, function: FunctionId, one: usize, other: usize) -> bool {
+        self.call(function, one).passes_like(self.call(function, other))
     }
 
     fn flow(&self, function: FunctionId) -> Vec<FlowBlock> {

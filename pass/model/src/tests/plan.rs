@@ -1,16 +1,16 @@
 //! What is planned for small programs, and what their dictionaries say.
 
 use pcce_dictionary as dictionary;
-use pcce_encoding::{Encoding, FlowBlock, FunctionId, Way};
+use pcce_encoding::{EdgeId, Encoding, FlowBlock, FunctionId, Way};
 use pcce_options::PassOptions;
 
 use crate::plan::{self, Action, Basis, Plan, PlannedCall, Push};
 use crate::testing::*;
-use crate::thunks;
 use crate::{
     Call, CallKind, Function, Mode, Program, RuntimeCall, STD_THREAD, Source, SourceLocation, TypeId,
     Unannounced,
 };
+use crate::{copies, thunks};
 use Action::{Add, None as Nothing};
 
 /// Code of which everything is known that is asked.
@@ -23,6 +23,10 @@ impl Source for Stub {
     fn locations(&self, function: FunctionId, call: usize) -> Vec<SourceLocation> {
         let name = format!("f{}", function.index());
         vec![SourceLocation { name, file: "a.c".to_owned(), line: call as u32, column: 1 }]
+    }
+
+    fn pass_alike(&self, _: FunctionId, _: usize, _: usize) -> bool {
+        true
     }
 
     fn flow(&self, _: FunctionId) -> Vec<FlowBlock> {
@@ -364,6 +368,91 @@ fn seldom_pushes_go_through_thunks() {
         thunks::outline(&mut whole, &mut encoding.clone(), &Stub { fits_thunk: false, ..straight() }),
         []
     );
+}
+
+/// The compiler has made three calls of each.
+fn copied(call: &Call, copy: u32) -> Vec<Call> {
+    (0..3).map(|block| Call { block, copy: Some(copy), ..call.clone() }).collect()
+}
+
+#[test]
+fn copies_of_a_call_are_one_edge_and_one_site() {
+    let functions = [
+        exported("main", &[copied(&direct(1), 0), vec![direct(1)], copied(&direct(1), 1)].concat()),
+        local("f", &[copied(&external("qsort"), 0), copied(&call(CallKind::Asm), 0)].concat()),
+    ];
+    let program = program(&EXECUTABLE, &functions);
+    assert_eq!(program.graph.edges(), 3);
+    let source = Stub { flow: vec![FlowBlock { frequency: 1.0, ways: Vec::new() }; 3], fits_thunk: true };
+    let encoding = encode(&program);
+    let plan = planned(&program, &encoding, "", &source);
+    let sites = |f: usize| plan.functions[f].calls.iter().map(|call| call.site).collect::<Vec<_>>();
+    assert_eq!(sites(0), [0, 0, 0, 1, 2, 2, 2]);
+    // The number alone does not make them one: they call the same.
+    assert_eq!(sites(1), [3, 3, 3, 4, 4, 4]);
+    assert_eq!(plan.encoding.edges.len(), 3);
+    let actions = actions(&plan, 0);
+    assert!(actions[..3].iter().all(|a| *a == actions[0]) && actions[4..].iter().all(|a| *a == actions[4]));
+    assert_eq!(encoding.num_cc(FunctionId::new(1)), 3);
+    // Executions of all copies count.
+    assert!((encoding.edge_weight(EdgeId::new(0)) - 3.0 * encoding.edge_weight(EdgeId::new(1))).abs() < 1e-9);
+}
+
+#[test]
+fn copies_of_a_call_go_through_one_thunk() {
+    let cold = Call { frequency: 0.01, ..external("report") };
+    let functions =
+        [exported("main", &[direct(1)]), local("f", &[copied(&cold, 0), vec![cold.clone()]].concat())];
+    let mut whole = program(&EXECUTABLE, &functions);
+    let mut encoding = encode(&whole);
+    let made = thunks::outline(&mut whole, &mut encoding, &straight());
+    let calls: Vec<&[usize]> = made.iter().map(|thunk| &*thunk.calls).collect();
+    assert_eq!(calls, [&[0, 1, 2][..], &[3]]);
+    let source = Stub { flow: vec![FlowBlock { frequency: 1.0, ways: Vec::new() }; 3], fits_thunk: true };
+    let plan = planned(&whole, &encoding, "", &source);
+    assert_eq!(actions(&plan, 1), [Nothing; 4]);
+    assert_eq!(plan.functions[1].calls.iter().map(|call| call.site).collect::<Vec<_>>(), [1, 1, 1, 2]);
+    assert_eq!(plan.functions[2].calls[0].call, 0);
+    assert!(whole.functions[2].calls[0].copy.is_none());
+}
+
+/// Calls of one line each, with so many types of arguments.
+struct Lines(Vec<(u32, u32)>);
+
+impl Source for Lines {
+    fn locations(&self, _: FunctionId, call: usize) -> Vec<SourceLocation> {
+        let line = self.0[call].0;
+        let location = SourceLocation { name: "f".to_owned(), file: "a.c".to_owned(), line, column: 1 };
+        (line > 0).then_some(location).into_iter().collect()
+    }
+
+    fn pass_alike(&self, _: FunctionId, one: usize, other: usize) -> bool {
+        self.0[one].1 == self.0[other].1
+    }
+
+    fn flow(&self, _: FunctionId) -> Vec<FlowBlock> {
+        Vec::new()
+    }
+
+    fn fits_thunk(&self, _: FunctionId, _: usize) -> bool {
+        true
+    }
+}
+
+#[test]
+fn copies_call_the_same_in_the_same_place_and_in_the_same_way() {
+    let found = |calls: &[Call], lines: &[(u32, u32)]| {
+        let mut functions = [local("f", calls)];
+        copies::find(&mut functions, &Lines(lines.to_vec()));
+        functions[0].calls.iter().map(|call| call.copy).collect::<Vec<_>>()
+    };
+    let calls = [direct(0), external("g"), direct(0), external("g"), direct(0)];
+    let lines = [(1, 0), (2, 0), (2, 0), (2, 0), (1, 0)];
+    assert_eq!(found(&calls, &lines), [Some(0), Some(1), None, Some(1), Some(0)]);
+    // Nothing is known of where they are.
+    assert_eq!(found(&calls, &[(0, 0); 5]), [None; 5]);
+    let variadic = [(1, 1), (2, 0), (1, 2), (3, 0), (1, 1)];
+    assert_eq!(found(&calls, &variadic), [Some(0), None, None, None, Some(0)]);
 }
 
 #[test]

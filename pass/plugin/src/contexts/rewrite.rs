@@ -118,7 +118,7 @@ pub fn refer_to_runtime(module: Module<'_>) {
 /// Makes the push thunks, in the order of their numbers.
 pub fn make_thunks(code: &mut Code<'_>, thunks: &[Thunk]) {
     for thunk in thunks {
-        code.make_push_thunk(thunk.caller, thunk.call, &thunk.name);
+        code.make_push_thunk(thunk.caller, &thunk.calls, &thunk.name);
     }
 }
 

@@ -241,6 +241,18 @@ impl<'m> Call<'m> {
         (i < self.argument_count()).then(|| unsafe { Operand::new(LLVMGetOperand(self.raw(), i)) })
     }
 
+    /// Returns whether the call passes its arguments as another one does: they have the same types.
+    pub fn passes_like(self, other: Call<'m>) -> bool {
+        let count = self.argument_count();
+        // SAFETY: live calls, whose first operands are their arguments.
+        count == other.argument_count()
+            && unsafe {
+                let ty = |call: Self, i: u32| LLVMTypeOf(LLVMGetOperand(call.raw(), i));
+                let convention = |call: Self| LLVMGetInstructionCallConv(call.raw());
+                convention(self) == convention(other) && (0..count).all(|i| ty(self, i) == ty(other, i))
+            }
+    }
+
     /// Its tail marker.
     pub fn tail_call(self) -> TailCall {
         if self.opcode() != InstructionOpcode::Call {
@@ -405,12 +417,21 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// Replaces the call by one of a new local function, whose first instruction makes the original call. The
-    /// call can go through a thunk. Returns the new call.
-    pub fn make_push_thunk(self, call: Call<'m>, name: &str) -> Call<'m> {
+    /// Adds a local function whose first instruction makes a call like this one with the function's arguments. The
+    /// call can go through a thunk.
+    pub fn make_push_thunk(self, call: Call<'m>, name: &str) -> Function<'m> {
         assert!(call.can_go_through_thunk(), "its arguments can be handed on");
-        // SAFETY: a live call, which nothing uses afterwards; `name` is copied. The result is a call.
-        let new = unsafe { Call::new(pcce_shim_make_push_thunk(call.raw(), name.as_ptr(), name.len())) };
+        // SAFETY: a live call; `name` is copied. The result is a function.
+        let thunk = unsafe { Operand::new(pcce_shim_make_push_thunk(call.raw(), name.as_ptr(), name.len())) };
+        thunk.as_function().expect("a thunk is a function")
+    }
+
+    /// Replaces the call by one of a thunk that was made for it, or for a call of the same type that calls the same.
+    /// Returns the new call.
+    pub fn go_through_thunk(self, call: Call<'m>, thunk: Function<'m>) -> Call<'m> {
+        assert!(call.can_go_through_thunk(), "its arguments can be handed on");
+        // SAFETY: a live call, which nothing uses afterwards, and a thunk for it. The result is a call.
+        let new = unsafe { Call::new(pcce_shim_go_through_thunk(call.raw(), thunk.raw())) };
         self.0.unlink(*call);
         new
     }

@@ -114,6 +114,7 @@ unsafe extern "C" {
     ) -> LLVMValueRef;
     pub fn pcce_shim_looks_at_caller(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_make_push_thunk(call: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
+    pub fn pcce_shim_go_through_thunk(call: LLVMValueRef, thunk: LLVMValueRef) -> LLVMValueRef;
     pub fn pcce_shim_requires_stack_protector(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_runtime_library_calls(
         module: LLVMModuleRef,

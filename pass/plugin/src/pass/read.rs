@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use pcce_encoding::Encoding;
-use pcce_model::{Function, Matched, Profile, Program, ids, replaceable};
+use pcce_model::{Function, Matched, Profile, Program, copies, ids, replaceable};
 use pcce_options::Granularity;
 
 use super::Job;
@@ -80,6 +80,11 @@ impl Job<'_> {
             prepare::part_returns(module);
         }
         let (Gathered { mut functions, types, named }, code) = self.gather_functions(module);
+        // A trace tells copies of a call apart, and its contexts must do so, too. What the link step has decided about
+        // a module needs no facts.
+        if self.options.common.trace.is_none() && self.options.slice.is_none() {
+            copies::find(&mut functions, &code);
+        }
         // In a function without calls, only its entry and its branches need events.
         let branches = self.options.common.trace == Some(Granularity::Blocks);
         for function in functions.iter_mut().filter(|_| self.options.common.trace.is_some()) {
