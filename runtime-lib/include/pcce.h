@@ -178,10 +178,17 @@ public:
 private:
   char text_[PCCE_TOKEN_SIZE];
 };
+#if __cplusplus >= 201103L
 template <class Stream>
 inline auto operator<<(Stream &&stream, const token &context) -> decltype(stream << context.c_str()) {
   return stream << context.c_str();
 }
+#else
+template <class Stream> inline Stream &operator<<(Stream &stream, const token &context) {
+  stream << context.c_str();
+  return stream;
+}
+#endif
 /* Work that is submitted where this is made. `task.run(body)` calls `body()`: see pcce_task_run(). */
 class task {
 public:

@@ -2,8 +2,8 @@
 //!
 //! They are one call of the source, so that their contexts are one context for people, and should have one number: such
 //! calls share a site, and an edge of the call graph. The source is known by its debug information. Calls are taken for
-//! one if nothing that is shown tells them apart: they call the same, in one function, and have the same locations, innermost
-//! to outermost, with columns. (Two calls in one macro have the location where it is used. They count as one,
+//! one if nothing that is shown tells them apart: they call the same, in one function, and have the same locations,
+//! innermost to outermost, with columns. (Two calls in one macro have the location where it is used. They count as one,
 //! too.) Without locations, each call is by itself.
 
 use std::collections::HashMap;

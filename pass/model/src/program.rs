@@ -201,8 +201,8 @@ pub struct Call {
     /// there are any.
     #[serde(skip)]
     pub tail_group: Option<u32>,
-    /// Derived: the call's edge in the call graph, which its copies have, too. Calls through pointers have one if the graph has an open
-    /// node.
+    /// Derived: the call's edge in the call graph, which its copies have, too. Calls through pointers have one if the
+    /// graph has an open node.
     #[serde(skip)]
     pub edge: Option<EdgeId>,
 }

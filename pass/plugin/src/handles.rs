@@ -76,8 +76,8 @@ impl<'m> Code<'m> {
         self.module.compare_target(call, self.function(callee).value).is_some()
     }
 
-    /// Makes copies of one call go through a new function of this name, which gets the next number and makes the original
-    /// call.
+    /// Makes copies of one call go through a new function of this name, which gets the next number and makes the
+    /// original call.
     pub fn make_push_thunk(&mut self, function: FunctionId, copies: &[usize], name: &str) {
         let calls = &mut self.functions[function.index()].calls;
         let value = self.module.make_push_thunk(calls[copies[0]], name);

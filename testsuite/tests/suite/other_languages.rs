@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use pcce_abi::exports::INTERPOSED;
-use pcce_testsuite::{artifact, command, include, llvm, machine, run, source, work_folder};
+use pcce_testsuite::{artifact, command, include, llvm, machine, repository, run, source, work_folder};
 
 fn archive() -> String {
     artifact("libpcce_rt.a").display().to_string()
@@ -55,8 +55,10 @@ fn a_plain_cxx_program_gets_empty_answers() {
     let folder = work_folder("clash/cxx");
     let source = source!("languages/empty_answers.cpp");
     for compiler in [llvm("clang++").display().to_string(), "g++".to_owned()] {
-        for more in ["-O2", "-static"] {
-            let flags = ["-std=c++11", "-Wall", "-Werror", "-pedantic", more, &headers(), &archive()];
+        for (standard, more) in
+            [("-std=c++11", "-O2"), ("-std=c++11", "-static"), ("-std=c++98", "-Wno-long-long")]
+        {
+            let flags = [standard, "-Wall", "-Werror", "-pedantic", more, &headers(), &archive()];
             assert_eq!(
                 build_and_run(&folder, "main.cpp", source, &compiler, &flags),
                 "thrown 0 '' 0\n",
@@ -89,6 +91,24 @@ fn a_rust_program_links_the_archive() {
         &format!("link-arg={}", archive()),
     ];
     assert_eq!(build_and_run(&folder, "main.rs", RUST, "rustc", &flags), "true 0 0 0\n");
+}
+
+#[test]
+fn the_guides_rust_takes_numbers() {
+    let page = fs::read_to_string(repository().join("docs/guide/src/numbers.md")).expect("is there");
+    let mut blocks = page.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+    let block = blocks.next().expect("the page has Rust");
+    let main = "fn main() {
+        let mut latencies = Default::default();
+        (0..3).for_each(|_| timed(&mut latencies, || ()));
+        for (context, Latency { calls, sum }) in latencies {
+            println!(\"{context} {calls} {}\", sum.as_secs() < 60);
+        }
+    }";
+    let flags = ["--edition=2024", "-C", &format!("link-arg={}", archive())];
+    let folder = work_folder("clash/rust-numbers");
+    // Without the pass there is no context.
+    assert_eq!(build_and_run(&folder, "main.rs", &format!("{block}{main}"), "rustc", &flags), "0 3 true\n");
 }
 
 #[test]

@@ -228,6 +228,35 @@ fn a_profile_says_how_often_calls_are_executed() {
     assert_eq!(profile.report("m.c", &program.counts), None);
 }
 
+/// Otherwise their contexts would differ: one copy calls a target directly, and another through the pointer.
+#[test]
+fn copies_of_a_call_are_compared_with_the_same_targets() {
+    let pointer = |copy| Call { copy, ..call(CallKind::Indirect) };
+    let functions = [
+        exported("main", &[pointer(Some(0)), pointer(None), pointer(Some(0))]),
+        local("g", &[]),
+        local("h", &[]),
+    ];
+    let reached = |all, targets: &[(&str, u64)]| {
+        let targets = targets.iter().map(|&(name, count)| (name.to_owned(), count)).collect();
+        calls::Call(None, all, targets)
+    };
+    let calls = vec![reached(50, &[("g", 50)]), reached(9, &[("h", 9)]), reached(10, &[("g", 2), ("h", 8)])];
+    let of = |function: &str, calls| calls::Function { function: function.to_owned(), count: 1, calls };
+    let all = [of("main", calls), of("g", Vec::new()), of("h", Vec::new())];
+    let profile = Profile::new(
+        PathBuf::new(),
+        Calls { functions: all.map(|function| ("m.c".to_owned(), function)).into() },
+    );
+    let program = derive(functions.to_vec(), &MODULE, |all| profile.find(|_| "m.c", all)).expect("it is one");
+    let options = pcce_encoding::Options::default();
+    let encoding = pcce_encoding::encode(&program.graph, &options);
+    let found = profile.candidates(&program, &encoding, &options, |_| true);
+    let found: Vec<(usize, usize, u64)> =
+        found.iter().map(|found| (found.call, found.callee.index(), found.count)).collect();
+    assert_eq!(found, [(2, 1, 2), (2, 2, 8), (1, 2, 9), (0, 1, 50), (0, 2, 0)]);
+}
+
 /// Where strings of the C++ library call a copy of its own code, or what calls nothing back, they are
 /// trusted; where they may call what looks, they are not. A template that the library does not have is none
 /// of theirs.
