@@ -25,10 +25,10 @@ use crate::stacks::Stacks;
 use crate::{file, images, sys, weak_address};
 
 /// The number of words for which a chunk has room at any time: at most 5 are written at once, behind 2 for the pending
-/// bits, one for libraries that were loaded, and one that says why nothing follows; [`put_here`] writes further words
-/// in front of them. Behind that is room for [`Last`].
+/// bits, one for libraries that were loaded, and one that says why nothing follows; further words whose place is not
+/// known come in front of them. Behind that is room for [`Last`].
 const RESERVE: usize = 9 + HERE + LAST as usize / size_of::<u64>();
-/// Words of [`put_here`] behind the limit, and the most that it writes at once.
+/// Words behind the limit whose place is not known, and the most that [`put_here`] writes at once.
 const HERE: usize = 64;
 const MOST_HERE: usize = 4;
 
@@ -406,7 +406,9 @@ pub unsafe fn sync(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// Writes a special word with those that follow it, or none, and in front of it the pending bits.
+/// Writes a special word with those that follow it, or none, and in front of it the pending bits. A chunk that began
+/// where the place of emitted code is not known could not be read without those before: there is room for some words
+/// before that.
 ///
 /// # Safety
 /// The area is that of the block's stream, which has begun; there are at most 5 words.
@@ -422,7 +424,8 @@ pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
         if !group.is_empty() {
             write_group(block, area, group);
         }
-        if (*block).next.addr() > (*area).stream.limit {
+        let later = if (*area).stream.from.pc == 0 { HERE * size_of::<u64>() } else { 0 };
+        if (*block).next.addr() > (*area).stream.limit + later {
             next_chunk(block, area);
         }
     }

@@ -68,18 +68,26 @@ impl Reader<'_> {
     /// The state at the beginning of a chunk; None if the chunk does not tell, or the dictionaries that would
     /// tell are not there.
     pub(super) fn begin_at(&self, stream: &Stream, chunk: &ChunkAt) -> std::io::Result<Option<Begin>> {
+        Ok(self.begin(stream, chunk, &self.context_words(chunk)?))
+    }
+
+    /// The number of calls up to the beginning of a chunk that may return twice, if the chunk tells.
+    pub(super) fn jumps_at(&self, chunk: &ChunkAt) -> std::io::Result<Option<u64>> {
+        Ok(head(&self.context_words(chunk)?).map(|([_, jumps, ..], _)| jumps))
+    }
+
+    fn context_words(&self, chunk: &ChunkAt) -> std::io::Result<Vec<u64>> {
         const FIRST: usize = 1 + CONTEXT_WORDS;
         let mut words = Vec::new();
         self.file.words(chunk.words_at, &mut words, (FIRST + TOKEN_LEN / 8).min(chunk.there as usize))?;
-        Ok(self.begin(stream, chunk, &words))
+        Ok(words)
     }
 
     fn begin(&self, stream: &Stream, chunk: &ChunkAt, words: &[u64]) -> Option<Begin> {
-        let (head, token) = words.split_at_checked(1 + CONTEXT_WORDS)?;
-        let &[first, jumps, pc, function, node] = head else { return None };
+        let ([first, jumps, pc, function, node], token) = head(words)?;
         let payload = first & ((1 << KIND_SHIFT) - 1);
         let (len, is_away) = ((payload & !AWAY) as usize, payload & AWAY != 0);
-        if first >> KIND_SHIFT != Special::Context as u64 || len > 8 * token.len() {
+        if len > 8 * token.len() {
             return None;
         }
         let inner = self.inner(stream.process, chunk.loads, pc, function, node)?;
@@ -167,6 +175,12 @@ impl Contexts {
         }
         Some(stack)
     }
+}
+
+/// The words of a context in front of its token, and those behind.
+fn head(words: &[u64]) -> Option<([u64; 1 + CONTEXT_WORDS], &[u64])> {
+    let (head, token) = words.split_first_chunk()?;
+    (words[0] >> KIND_SHIFT == Special::Context as u64).then_some((*head, token))
 }
 
 /// Puts an activation on a stack, and what stands between it and its caller.

@@ -757,6 +757,14 @@ impl Replay<'_> {
         self.look_for_begin(chunk, first);
         let unknown = matches!(self.state, State::Lose(..) | State::Skip | State::Known(_));
         self.certain &= !unknown;
+        if !unknown && self.jumps.are_missed() {
+            match self.reader.jumps_at(chunk) {
+                Ok(count) => {
+                    count.into_iter().for_each(|count| self.jumps.begin(count, self.stack.len()));
+                }
+                Err(error) => self.bits.error = Some(error),
+            }
+        }
         self.count_from_begin();
         if chunk.events != 0 && chunk.end == CONTINUED {
             self.expected.push_back(*chunk);

@@ -72,6 +72,11 @@ impl Jumps {
         (!self.missed && number <= self.before.0).then_some(self.before.1)
     }
 
+    /// Returns whether calls were missed.
+    pub(super) fn are_missed(&self) -> bool {
+        self.missed
+    }
+
     pub(super) fn lose(&mut self) {
         self.missed = true;
         self.given.clear();

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use super::pcce_trace;
+use super::{pcce_trace, record};
 use pcce_abi::trace::{CHUNK, Chunk, KIND_IMAGE, KIND_STREAM, UNIT};
-use pcce_testsuite::{Output, artifact, command, run, source, work_folder};
+use pcce_testsuite::{Output, artifact, command, repository, run, source, work_folder};
 
 /// Calls in some threads: a number of rounds, or for ever.
 const CALLS: &str = source!("traces/calls_in_threads.c");
@@ -140,4 +140,22 @@ fn a_doubled_chunk_is_reported() {
         }
     }
     assert!(copied > 10, "{copied}");
+}
+
+/// What a ring has kept of signal handlers is known wholly, wherever its first chunk begins.
+#[test]
+fn handlers_that_jump_are_known_from_the_beginning_of_a_ring() {
+    let folder = work_folder("traces/ring_handled_jumps");
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    let source = repository().join("testsuite/traces/handled_jumps.c");
+    let flags = ["--pcce-trace", "-g", "-O1"];
+    run(command(artifact("pcce-clang"), &flags).arg(source).arg("-o").arg(&program)).expect_success();
+    for calls in ["0", "1", "10", "100", "250", "1000"] {
+        let mut command = command(&program, &[calls]);
+        record(command.env("PCCE_TRACE_RING", "128K"), &trace);
+        let shown = pcce_trace(&["show"], &program, &trace).expect_success().stdout;
+        let handlers = shown.split_once("signal handlers:").map(|(_, handlers)| handlers).unwrap_or_default();
+        assert!(handlers.contains("<what came before was not kept>"), "{calls}: {handlers}");
+        assert!(!handlers.contains("unknown"), "{calls}: {handlers}");
+    }
 }
