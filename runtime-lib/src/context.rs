@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use core::slice;
 
 use crate::abi::numbers::{PointEnd, pair};
-use crate::abi::{Frame, INTERNED, Link, NO_RANGE};
+use crate::abi::{INTERNED, Link, NO_RANGE};
 use crate::chains::{ADDRESS, CHAINS, END, LEFT, OFFSET, POINT, RANGE};
 use crate::fiber::{Links, UNKNOWN_SITE, followed, is_gone, is_on_stack, is_unknown, relative};
 use crate::offset;
@@ -35,29 +35,29 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
     if is_unknown(top) {
         return unknown_number(false);
     }
-    let (links, mut frame) = (Links::new(), top.frame());
+    let (links, mut link) = (Links::new(), top);
     let mut fresh = Fresh::new();
     // SAFETY: every frame of an intact chain is a live object on this thread's stack.
     unsafe {
         let mut number = loop {
-            if let Some(number) = Frame::number(frame) {
+            if let Some(number) = link.number() {
                 break number;
             }
-            if links.is_lost(Link::new(frame)) {
+            if links.is_lost(link) {
                 break unknown_number(true)?;
             }
-            fresh.add(frame)?;
-            let outer = links.outer(frame);
+            fresh.add(link)?;
+            let outer = links.outer(link.frame());
             if outer.is_null() {
                 break 0;
             }
             if is_unknown(outer) {
                 break unknown_number(false)?;
             }
-            frame = outer.frame();
+            link = outer;
         };
-        for &frame in fresh.frames().iter().rev() {
-            number = numbered_before(number, frame).or_else(|| number_frame(number, frame))?;
+        for &link in fresh.links().iter().rev() {
+            number = numbered_before(number, link).or_else(|| number_frame(number, link))?;
         }
         Some(number)
     }
@@ -69,20 +69,21 @@ fn unknown_number(start_missing: bool) -> Option<u64> {
     CHAINS.insert(&[0, UNKNOWN_SITE as u64, start_missing.into()], ())
 }
 
-/// Numbers the chain from a frame on. `outer`: the number of the next frame outwards.
+/// Numbers the chain from a link on. `outer`: the number of the next frame outwards.
 ///
 /// # Safety
 /// The frame is on the calling thread's chain, which is intact.
-unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
+unsafe fn number_frame(outer: u64, link: Link) -> Option<u64> {
+    let frame = link.frame();
     // SAFETY: as in chain_number().
     unsafe {
         let (id, site) = ((*frame).id.wrapping_sub((*frame).prev.base()), (*frame).site());
-        let mut number = CHAINS.insert(&[outer, marked(place::name(site)?, frame), id], ())?;
+        let mut number = CHAINS.insert(&[outer, marked(place::name(site)?, link), id], ())?;
         number = offset_number(number, offset::of_frame(frame))?;
         if signal::is_site(site) {
             number = point_number(number, frame.cast())?;
         }
-        keep_number(frame, number);
+        keep_number(link, number);
         Some(number)
     }
 }
@@ -92,10 +93,10 @@ unsafe fn number_frame(outer: u64, frame: *mut Frame) -> Option<u64> {
 ///
 /// # Safety
 /// The frame is on the calling thread's chain.
-unsafe fn keep_number(frame: *mut Frame, number: u64) {
+unsafe fn keep_number(link: Link, number: u64) {
     if jumps_are_seen() {
         // SAFETY: by the contract.
-        unsafe { Frame::set_number(frame, number) };
+        unsafe { link.keep_number(number) };
     }
 }
 
@@ -105,11 +106,11 @@ fn offset_number(number: u64, distance: u64) -> Option<u64> {
     if distance == 0 { Some(number) } else { CHAINS.insert(&[number, OFFSET, distance], ()) }
 }
 
-/// Frames that have no number yet, the innermost first.
+/// Links to frames that have no number yet, the innermost first.
 struct Fresh {
-    few: [MaybeUninit<*mut Frame>; Self::FEW],
+    few: [MaybeUninit<Link>; Self::FEW],
     /// A mapping, where they are more.
-    many: *mut *mut Frame,
+    many: *mut Link,
     room: usize,
     count: usize,
 }
@@ -122,37 +123,37 @@ impl Fresh {
         Self { few: [MaybeUninit::uninit(); Self::FEW], many: null_mut(), room: Self::FEW, count: 0 }
     }
 
-    /// Adds a frame. None if there is no memory.
+    /// Adds a link. None if there is no memory.
     #[inline(always)]
-    fn add(&mut self, frame: *mut Frame) -> Option<()> {
+    fn add(&mut self, link: Link) -> Option<()> {
         if self.count == self.room {
             self.grow()?;
         }
         // SAFETY: there is room.
-        unsafe { self.start().add(self.count).write(frame) };
+        unsafe { self.start().add(self.count).write(link) };
         self.count += 1;
         Some(())
     }
 
-    fn start(&mut self) -> *mut *mut Frame {
+    fn start(&mut self) -> *mut Link {
         if self.many.is_null() { self.few.as_mut_ptr().cast() } else { self.many }
     }
 
     #[cold]
     fn grow(&mut self) -> Option<()> {
         let room = self.room * 16;
-        let many = sys::map(room * size_of::<*mut Frame>(), 0).cast::<*mut Frame>();
+        let many = sys::map(room * size_of::<Link>(), 0).cast::<Link>();
         if many.is_null() {
             return None;
         }
-        // SAFETY: `count` frames have been written, and the mapping has room for more.
+        // SAFETY: `count` links have been written, and the mapping has room for more.
         unsafe { many.copy_from_nonoverlapping(self.start(), self.count) };
         self.free();
         (self.many, self.room) = (many, room);
         Some(())
     }
 
-    fn frames(&mut self) -> &[*mut Frame] {
+    fn links(&mut self) -> &[Link] {
         // SAFETY: as many have been written.
         unsafe { slice::from_raw_parts(self.start(), self.count) }
     }
@@ -160,7 +161,7 @@ impl Fresh {
     fn free(&mut self) {
         if !self.many.is_null() {
             // SAFETY: mapped with this size, and not used again.
-            unsafe { sys::unmap(self.many.cast(), self.room * size_of::<*mut Frame>()) };
+            unsafe { sys::unmap(self.many.cast(), self.room * size_of::<Link>()) };
         }
     }
 }
@@ -220,7 +221,7 @@ pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     // SAFETY: this thread's block; a frame on its stack is one of a live activation.
     unsafe {
         if is_on_stack(block, top) {
-            let Some(chain) = Frame::number(top.frame()) else { return fresh_context(site, base, id, top) };
+            let Some(chain) = top.number() else { return fresh_context(site, base, id, top) };
             if let Some(number) = pair(chain, base.wrapping_add(id.wrapping_sub(top.base()))) {
                 return number;
             }
@@ -287,20 +288,21 @@ unsafe fn only_fresh(top: Link) -> Option<u64> {
         let outer = (*frame).prev;
         let outer_number = match outer.is_null() {
             true => 0,
-            false if links.is_plain(frame, outer) => Frame::number(outer.frame())?,
+            false if links.is_plain(frame, outer) => outer.number()?,
             false => return None,
         };
-        numbered_before(outer_number, frame)
+        numbered_before(outer_number, top)
     }
 }
 
-/// Numbers the chain from a frame on as [`number_frame`] does, if there was such a chain before, as most often. None
+/// Numbers the chain from a link on as [`number_frame`] does, if there was such a chain before, as most often. None
 /// for what takes longer.
 ///
 /// # Safety
 /// As for [`number_frame`].
 #[inline(always)]
-unsafe fn numbered_before(outer: u64, frame: *mut Frame) -> Option<u64> {
+unsafe fn numbered_before(outer: u64, link: Link) -> Option<u64> {
+    let frame = link.frame();
     // SAFETY: by the contract.
     unsafe {
         let site = (*frame).site();
@@ -308,20 +310,16 @@ unsafe fn numbered_before(outer: u64, frame: *mut Frame) -> Option<u64> {
             return None;
         }
         let id = (*frame).id.wrapping_sub((*frame).prev.base());
-        let (number, ()) = CHAINS.find(&[outer, marked(place::name_in_program(site)?, frame), id])?;
-        keep_number(frame, number);
+        let (number, ()) = CHAINS.find(&[outer, marked(place::name_in_program(site)?, link), id])?;
+        keep_number(link, number);
         Some(number)
     }
 }
 
-/// The name of a frame's site, with [`LEFT`] if the function has left its activation.
-///
-/// # Safety
-/// The frame can be read.
+/// The name of a frame's site, with [`LEFT`] if the function that was entered has left its activation.
 #[inline(always)]
-unsafe fn marked(name: u64, frame: *const Frame) -> u64 {
-    // SAFETY: by the contract.
-    if unsafe { (*frame).left() } { name | LEFT } else { name }
+fn marked(name: u64, link: Link) -> u64 {
+    if link.left() { name | LEFT } else { name }
 }
 
 /// The context of a caller that is not instrumented, as far as numbers distinguish contexts: ⟨number of the chain, name
@@ -340,7 +338,7 @@ pub fn outside() -> Option<[u64; 3]> {
     }
     // SAFETY: this thread's block; a frame on its stack is one of a live activation.
     let (chain, id) = unsafe {
-        match is_on_stack(block, top).then(|| Frame::number(top.frame())).flatten() {
+        match is_on_stack(block, top).then(|| top.number()).flatten() {
             Some(chain) => (chain, id.wrapping_sub(top.base())),
             None => numbered(id, top)?,
         }
@@ -390,6 +388,7 @@ fn outside_number(state: State, mut point: Interruption) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::Frame;
     use std::vec::Vec;
 
     fn chain(ids: &[u64]) -> Vec<Frame> {

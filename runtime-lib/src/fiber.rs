@@ -60,7 +60,7 @@ pub fn is_unknown(top: Link) -> bool {
 /// [`GONE_LINK`], or nothing is known of the stack.
 pub fn is_gone(top: Link) -> bool {
     // SAFETY: this thread's block.
-    top == GONE_LINK || unsafe { (*tls()).stack_high } == ANYWHERE
+    top.frame() == GONE_LINK.frame() || unsafe { (*tls()).stack_high } == ANYWHERE
 }
 
 /// `top` if its chain can be followed, else one of [`UNKNOWN`].
@@ -186,7 +186,7 @@ impl Links {
         let to = prev.frame();
         // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
         let possible = if inside(frame) { frame < to && inside(to) } else { frame < to || inside(to) };
-        if prev.is_null() || possible || prev == GONE_LINK || self.high == ANYWHERE || self.high == 0 {
+        if prev.is_null() || possible || to == GONE_LINK.frame() || self.high == ANYWHERE || self.high == 0 {
             prev
         } else {
             UNKNOWN_LINK

@@ -11,7 +11,7 @@ pub fn tls() -> *mut Tls {
 
 /// Every instrumented object refers to this symbol: an object of another ABI version does not link.
 #[unsafe(no_mangle)]
-pub static __pcce_abi_v8: u8 = crate::abi::VERSION as u8;
+pub static __pcce_abi_v9: u8 = crate::abi::VERSION as u8;
 
 /// The calling thread's id, with what it counts from, and innermost pushed frame.
 #[inline(always)]

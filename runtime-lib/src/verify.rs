@@ -143,8 +143,8 @@ unsafe fn depths(caller: *const Shadow, top: Link) -> (u64, u64) {
     // SAFETY: live records and frames of this thread.
     unsafe {
         let (mut outermost, mut pushed) = (top, 0);
-        for frame in pushed_since(caller, top) {
-            (outermost, pushed) = ((*frame).prev, pushed + 1);
+        for link in pushed_since(caller, top) {
+            (outermost, pushed) = ((*link.frame()).prev, pushed + 1);
         }
         match caller.as_ref() {
             Some(caller) if outermost.is_null() => (caller.depth + 1, pushed),
@@ -154,17 +154,17 @@ unsafe fn depths(caller: *const Shadow, top: Link) -> (u64, u64) {
     }
 }
 
-/// The frames of the chain `top`, from the innermost one outwards, that were pushed since the entry of `caller`; all
-/// without one.
+/// The links of the chain `top`, from the innermost one outwards, to frames that were pushed since the entry of
+/// `caller`; all without one.
 ///
 /// # Safety
 /// Live records and frames of this thread, as long as the iterator is used.
-unsafe fn pushed_since(caller: *const Shadow, top: Link) -> impl Iterator<Item = *const Frame> {
+unsafe fn pushed_since(caller: *const Shadow, top: Link) -> impl Iterator<Item = Link> {
     // SAFETY: by the contract.
     let below = unsafe { caller.as_ref() }.map_or(Link::NULL, |caller| caller.top);
-    let pushed = move |link: Link| (!link.is_null() && link != below).then(|| link.frame().cast_const());
+    let pushed = move |link: Link| (!link.is_null() && link != below).then_some(link);
     // SAFETY: by the contract.
-    successors(pushed(top), move |&frame| pushed(unsafe { (*frame).prev }))
+    successors(pushed(top), move |link| pushed(unsafe { (*link.frame()).prev }))
 }
 
 /// Before a return: takes `shadow` off, and checks that the function returns what it found.
@@ -357,7 +357,7 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
 /// Returns whether one of the frames is marked that were pushed since the entry of the activation's caller.
 unsafe fn is_marked(shadow: *const Shadow) -> bool {
     // SAFETY: live records and frames of this thread.
-    unsafe { pushed_since((*shadow).prev, (*shadow).top).any(|frame| (*frame).left()) }
+    unsafe { pushed_since((*shadow).prev, (*shadow).top).any(Link::left) }
 }
 
 /// The number of the context that has this encoding in the function with this name: `context`, if it is a new one. None
@@ -525,7 +525,7 @@ fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
     // A handler's records are not on the list of the interrupted code.
     let mut at = current().1;
     for _ in 0..MOST_FRAMES {
-        if at.is_null() || at == top || is_unknown(at) {
+        if at.is_null() || at.frame() == top.frame() || is_unknown(at) {
             break;
         }
         let frame = at.frame().addr();

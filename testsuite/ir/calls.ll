@@ -3,7 +3,7 @@
 ; The site array has one byte for each site; objects of another version of the ABI do not link.
 ; CHECK-DAG: @__pcce_sites.[[#%x,]] = internal global [15 x i8] zeroinitializer
 ; CHECK-DAG: @__pcce_tls = external dso_local thread_local(initialexec) global [64 x i8], align 64
-; CHECK-DAG: @__pcce_abi = internal constant ptr @__pcce_abi_v8
+; CHECK-DAG: @__pcce_abi = internal constant ptr @__pcce_abi_v9
 ; CHECK-DAG: @llvm.used = appending global [1 x ptr] [ptr @__pcce_abi]
 ; CHECK-DAG: module asm ".pushsection .debug_pcce,\22\22,@progbits"
 target triple = "x86_64-unknown-linux-gnu"

@@ -20,13 +20,15 @@ define internal i32 @even(i32 %n) nounwind {
 ; CHECK-LABEL: define internal i32 @even(
 ; CHECK:       more:
 ; CHECK-NEXT:    %m = add
-; CHECK:         store i8 64
+; CHECK:         or i64 %{{[0-9]+}}, 2
+; CHECK-NEXT:    store i64 %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %r = tail call i32 @odd(i32 %m)
 ; CHECK-NEXT:    ret i32 %r
 ; VERIFY-LABEL: define internal i32 @even(
 ; VERIFY:         %m = add
 ; VERIFY-NEXT:    call void @__pcce_verify_leave(
-; VERIFY:         store i8 64
+; VERIFY:         or i64 %{{[0-9]+}}, 2
+; VERIFY-NEXT:    store i64 %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; VERIFY-NEXT:    %r = tail call i32 @odd(i32 %m)
 ; VERIFY-NEXT:    ret i32 %r
   %zero = icmp eq i32 %n, 0
@@ -45,7 +47,8 @@ end:
 define internal i32 @odd(i32 %n) nounwind {
 ; CHECK-LABEL: define internal i32 @odd(
 ; CHECK:         %m = add
-; CHECK:         store i8 64
+; CHECK:         or i64 %{{[0-9]+}}, 2
+; CHECK-NEXT:    store i64 %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %r = tail call i32 @even(i32 %m)
 ; CHECK-NEXT:    ret i32 %r
   %m = add i32 %n, -1

@@ -35,17 +35,16 @@ define void @calls_silent_relay() nounwind {
 
 define internal void @relay() nounwind {
 ; CHECK-LABEL: define internal void @relay(){{.*}} {
-; CHECK-NEXT:    [[TOP:%[0-9]+]] = load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
-; CHECK-NEXT:    [[MARKS:%[0-9]+]] = getelementptr i8, ptr [[TOP]], i64 23
-; CHECK-NEXT:    [[NONE:%[0-9]+]] = icmp eq ptr [[TOP]], null
-; CHECK-NEXT:    [[MARK:%[0-9]+]] = select i1 [[NONE]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 28), ptr [[MARKS]]
-; CHECK-NEXT:    store i8 64, ptr [[MARK]]
+; CHECK-NEXT:    [[TOP:%[0-9]+]] = load i64, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8), align 8
+; CHECK-NEXT:    [[LEFT:%[0-9]+]] = or i64 [[TOP]], 2
+; CHECK-NEXT:    store i64 [[LEFT]], ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8), align 8
 ; CHECK-NEXT:    musttail call void @leaf()
 ; CHECK-NEXT:    ret void
 ; VERIFY-LABEL: define internal void @relay(){{.*}} {
 ; VERIFY:         call void @__pcce_verify_enter(
 ; VERIFY:         call void @__pcce_verify_leave(
-; VERIFY:         store i8 64
+; VERIFY:         or i64 %{{[0-9]+}}, 2
+; VERIFY-NEXT:    store i64 %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; VERIFY-NEXT:    musttail call void @leaf()
 ; VERIFY-NEXT:    ret void
   musttail call void @leaf()
@@ -55,7 +54,8 @@ define internal void @relay() nounwind {
 define void @through_pointer(ptr %f) nounwind {
 ; CHECK-LABEL: define void @through_pointer(
 ; CHECK-NOT:     store
-; CHECK:         store i8 64
+; CHECK:         or i64 %{{[0-9]+}}, 2
+; CHECK-NEXT:    store i64 %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    musttail call void %f(ptr %f)
 ; CHECK-NEXT:    ret void
   musttail call void %f(ptr %f)
@@ -80,7 +80,8 @@ define void @mixed(ptr %f) nounwind {
 ; CHECK:         store i64 %{{[0-9]+}}, ptr @__pcce_tls
 ; CHECK-NEXT:    fence syncscope("singlethread") release
 ; CHECK-NEXT:    store ptr %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
-; CHECK:         store i8 64
+; CHECK:         or i64 %{{[0-9]+}}, 2
+; CHECK-NEXT:    store i64 %{{[0-9]+}}, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    musttail call void %f(ptr %f)
 ; CHECK-NEXT:    ret void
   call void @external()

@@ -181,6 +181,7 @@ impl<'a> Effects<'a> {
                 (Value::Stack(0, at), Value::Constant(bits @ 0..8)) if at & 7 == 0 => {
                     Value::Stack(0, at | bits as i64)
                 }
+                (Value::Link, Value::Constant(layout::LEFT)) => Value::Link,
                 _ => Value::Nothing,
             },
             Computation::Sum { base, index, addend } => {
@@ -237,7 +238,7 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// If an instruction pushes by a store to `top`: how far the frame is below the canonical frame address,
+    /// If an instruction pushes by a store to `top` of more than the mark of a tail call: how far the frame is below the canonical frame address,
     /// where that is known.
     pub(super) fn push(&self, state: &AbstractState, instruction: &Instruction) -> Option<Option<u32>> {
         let Effect::Store { to, size, update } = instruction.effect else { return None };
@@ -248,6 +249,7 @@ impl<'a> Effects<'a> {
                 Value::Stack(0, at) => Some(self.below_cfa(at & !(layout::RELATIVE as i64))),
                 _ => Some(None),
             },
+            (Place::Block(TOP), Update::Or(Operand::Constant(layout::LEFT))) => None,
             (Place::Block(at), _) if at < TOP + 8 && TOP < at.saturating_add(size) => Some(None),
             // Any variable of the thread may be it.
             (Place::Thread, _) if size >= 8 => Some(None),

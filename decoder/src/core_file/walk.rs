@@ -42,7 +42,6 @@ impl Core {
         let stack = self.stack(thread.registers.sp, own);
         let mut walk = Walk { core: self, places, token: Token::default(), stack, task: None };
         walk.token.with_offsets = places.hybrid;
-        walk.token.left = field(layout::TLS_LEFT & !7)?.to_le_bytes()[(layout::TLS_LEFT & 7) as usize] != 0;
         let is_astray = !self.executable.iter().any(|memory| memory.contains(&thread.registers.pc));
         thread.registers.unwinding.start(FromThread { walk: &mut walk, is_astray, id, top });
         let mut word = walk.token.encode();
@@ -109,7 +108,12 @@ impl Start for FromThread<'_, '_> {
 
 /// The frame to which a link leads ([`abi::Link`]).
 fn frame(link: u64) -> u64 {
-    link & !layout::RELATIVE
+    link & !layout::LINK_BITS
+}
+
+/// Returns whether ids count from the one in the frame to which a link leads.
+fn is_relative(link: u64) -> bool {
+    link & layout::RELATIVE != 0
 }
 
 /// The site of a pushed frame without the marks.
@@ -126,16 +130,16 @@ impl Walk<'_> {
             Interruption::walk(registers, frame as usize, MAX_ACTIVATIONS, &mut Snapshot { core: self.core });
         // The owner of the innermost frame is an activation here, or both are on one stack.
         let together = self.stack.is_some_and(|(low, high)| low <= sp && sp <= frame && frame < high);
-        let followed = top == 0 || point.end == End::Pushed || together;
+        let followed = frame == 0 || point.end == End::Pushed || together;
         let detached = point.detached || !followed;
         let both = |(low, high): (u64, u64)| (low..high).contains(&sp) && (low..sp).contains(&frame);
         let gone = self.unknown(top) == Some(GONE_ID) || self.stack.is_some_and(both);
-        let id = self.base(top).filter(|_| followed || frame == top).map(|base| id.wrapping_sub(base));
+        let id = self.base(top).filter(|_| followed || !is_relative(top)).map(|base| id.wrapping_sub(base));
         let base = if detached { 0 } else { self.offset_base(top) };
         self.token.point = Some(self.point(id.unwrap_or(0), &point, base));
         self.token.other_state = detached || id.is_none();
         self.token.damaged = detached && !point.is_whole() && !gone;
-        self.token.start_missing = self.token.damaged && frame != top;
+        self.token.start_missing = self.token.damaged && is_relative(top);
         if !detached {
             self.frames::<M>(top);
         }
@@ -144,32 +148,33 @@ impl Walk<'_> {
     /// The id of the frame that stands for unknown frames, if a link leads to one.
     fn unknown(&self, link: u64) -> Option<u64> {
         let word = |offset: u64| self.core.word(frame(link).checked_add(offset)?);
-        let is_one = link != 0 && word(layout::FRAME_SITE) == Some(UNKNOWN);
+        let is_one = frame(link) != 0 && word(layout::FRAME_SITE) == Some(UNKNOWN);
         is_one.then(|| word(layout::FRAME_ID)).flatten()
     }
 
     /// The base from which ids count in the sub-path that a link's frame begins.
     fn base(&self, link: u64) -> Option<u64> {
         let id = frame(link).checked_add(layout::FRAME_ID)?;
-        if frame(link) == link { Some(0) } else { self.core.word(id) }
+        if is_relative(link) { self.core.word(id) } else { Some(0) }
     }
 
     /// Adds the frames that a link leads to, as far as they can be followed.
     fn frames<M: Unwind>(&mut self, top: u64) {
         let mut link = top;
         let mut count = 1;
-        while link != 0 {
+        while frame(link) != 0 {
             let follow = count < MAX_FRAMES && take(&self.core.left.frames, 1);
             let next = if follow { self.next_frame::<M>(link) } else { None };
             let (prev, goes_on) = next.unwrap_or((link, false));
             if !goes_on {
                 self.token.damaged = true;
-                self.token.start_missing = frame(prev) != prev;
+                self.token.start_missing = is_relative(prev);
                 return;
             }
             link = prev;
             count += 1;
         }
+        self.token.left = link & layout::LEFT != 0;
     }
 
     /// Adds the frame that a link leads to. Returns the frame's own link, and whether that can be followed;
@@ -181,14 +186,14 @@ impl Walk<'_> {
         if (prev, id, marked) == (0, 0, 0) {
             return None;
         }
-        let (site, left) = (unmarked(marked), (marked >> layout::MARKS_SHIFT) as u8 & layout::LEFT != 0);
+        let (site, left) = (unmarked(marked), link & layout::LEFT != 0);
         let to = frame(prev);
         // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the
         // thread's.
         let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));
         let possible = if inside(at) { at < to && inside(to) } else { at < to || inside(to) };
-        let possible = prev == 0 || possible;
-        let id = id.wrapping_sub(self.base(prev).filter(|_| possible || to == prev)?);
+        let possible = to == 0 || possible;
+        let id = id.wrapping_sub(self.base(prev).filter(|_| possible || !is_relative(prev))?);
         if Some(site) == self.places.signal_site {
             let process = &mut Snapshot { core: self.core };
             let registers = word(4).and_then(|c| M::interrupted(process, c as usize))?;
@@ -239,7 +244,7 @@ impl Walk<'_> {
     /// Where distances count from in the sub-path above a link; 0 if that is not known.
     fn offset_base(&self, link: u64) -> u64 {
         let at = frame(link);
-        if link == 0 {
+        if at == 0 {
             let inside = |base: &u64| self.stack.is_some_and(|(low, high)| (low..high).contains(base));
             return self.places.main_base.filter(inside).unwrap_or(0);
         }

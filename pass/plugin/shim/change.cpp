@@ -216,25 +216,21 @@ LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
   return wrap(Address);
 }
 
-// In front of a tail call, marks the frame that Top points to, or the thread if there is none, as one whose
-// function has left its activation. Given Id, it does so only if that is 0 and the link has no Tag: then the
-// function has begun a sub-path.
-void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Offset,
-                         LLVMValueRef Thread, uint8_t Mark) {
-  Instruction *At = unwrap<Instruction>(V);
-  IRBuilder<> B(At);
+// In front of a tail call, sets a Mark in the link Top: the function that was entered behind that frame has left
+// its activation. Given Id, it does so only if that is 0 and the link has no Tag: then the function has begun a
+// sub-path.
+void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Mark) {
+  IRBuilder<> B(unwrap<Instruction>(V));
+  const auto Link = [&] { return B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Top), Align(8)); };
   if (Id) {
     // The id alone answers most often.
     const auto When = [&](Value *Condition) {
       B.SetInsertPoint(SplitBlockAndInsertIfThen(Condition, B.GetInsertPoint(), /*Unreachable=*/false));
     };
     When(B.CreateIsNull(B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Id), Align(8))));
-    Value *Bits = B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Top), Align(8));
-    When(B.CreateIsNull(B.CreateAnd(Bits, Tag)));
+    When(B.CreateIsNull(B.CreateAnd(Link(), Tag)));
   }
-  Value *Frame = B.CreateAlignedLoad(B.getPtrTy(), unwrap(Top), Align(8));
-  Value *Marks = B.CreateConstGEP1_64(B.getInt8Ty(), Frame, Offset);
-  B.CreateStore(B.getInt8(Mark), B.CreateSelect(B.CreateIsNull(Frame), unwrap(Thread), Marks));
+  B.CreateAlignedStore(B.CreateOr(Link(), Mark), unwrap(Top), Align(8));
 }
 
 // Makes the call only if the pointer is not null; otherwise its result is the other value. Returns the

@@ -70,8 +70,7 @@ bool pcce_shim_may_be_last(LLVMValueRef I);
 LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef Call);
 void pcce_shim_unlink(LLVMValueRef I);
 void pcce_shim_fold_phis(LLVMBasicBlockRef Block);
-void pcce_shim_mark_left(LLVMValueRef Call, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Offset,
-                         LLVMValueRef Thread, uint8_t Mark);
+void pcce_shim_mark_left(LLVMValueRef Call, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Mark);
 bool pcce_shim_is_kept_tail_call(LLVMValueRef Call);
 LLVMValueRef pcce_shim_compare_target(void *Analyses, LLVMValueRef Call, LLVMValueRef Callee);
 uint32_t pcce_shim_pointer_kind(LLVMValueRef Call);

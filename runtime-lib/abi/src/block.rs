@@ -14,10 +14,10 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use crate::verify::Shadow;
 
 /// The version of everything in this module. Instrumented objects refer to `__pcce_abi_v<VERSION>`.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// Name of the symbol that exists only in a runtime of this version.
-pub const VERSION_SYMBOL: &str = "__pcce_abi_v8";
+pub const VERSION_SYMBOL: &str = "__pcce_abi_v9";
 
 /// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is
 /// the address of the `ucontext_t` that the kernel gave to the handler.
@@ -50,7 +50,7 @@ impl Link {
     }
 
     pub fn frame(self) -> *mut Frame {
-        self.0.map_addr(|address| address & !(layout::RELATIVE as usize))
+        self.0.map_addr(|address| address & !(layout::LINK_BITS as usize))
     }
 
     /// Returns whether ids count from the id in the frame.
@@ -58,9 +58,55 @@ impl Link {
         self.0.addr() & layout::RELATIVE as usize != 0
     }
 
+    /// Returns whether the function that was entered behind the frame, or with which the thread began if there is none,
+    /// has left its activation to another one, by a tail call.
+    pub fn left(self) -> bool {
+        self.0.addr() & layout::LEFT as usize != 0
+    }
+
     /// Returns whether there is no frame.
     pub fn is_null(self) -> bool {
-        self.0.is_null()
+        self.frame().is_null()
+    }
+
+    /// The number of the chain from here on, if it is kept in the frame.
+    ///
+    /// # Safety
+    /// The frame can be read.
+    #[inline(always)]
+    pub unsafe fn number(self) -> Option<u64> {
+        let frame = self.frame();
+        // SAFETY: by the contract. Volatile, because signal handlers of the same thread write both words.
+        unsafe {
+            let site = (&raw const (*frame).marked_site).read_volatile();
+            let is_kept = site.addr() & (layout::NUMBERED | layout::NUMBERED_LEFT) == self.marks();
+            is_kept.then(|| (&raw const (*frame).handle).read_volatile())
+        }
+    }
+
+    /// Keeps the number of the chain from here on in the frame.
+    ///
+    /// # Safety
+    /// The frame is on the calling thread's chain.
+    pub unsafe fn keep_number(self, number: u64) {
+        let frame = self.frame();
+        // SAFETY: by the contract. While a signal handler may interrupt, the number is valid only with its own marks.
+        unsafe {
+            let marked = &raw mut (*frame).marked_site;
+            let site = (*frame).site();
+            marked.write_volatile(site);
+            compiler_fence(Ordering::Release);
+            (&raw mut (*frame).handle).write_volatile(number);
+            compiler_fence(Ordering::Release);
+            marked.write_volatile(site.map_addr(|address| address | self.marks()));
+        }
+    }
+
+    /// The marks of the site in a frame whose handle is the number of the chain from here on.
+    #[inline(always)]
+    fn marks(self) -> usize {
+        layout::NUMBERED
+            | (self.0.addr() & layout::LEFT as usize) * (layout::NUMBERED_LEFT / layout::LEFT as usize)
     }
 
     /// The id from which the ids of the sub-path count.
@@ -85,9 +131,6 @@ pub struct Tls {
     pub shadow: *mut Shadow,
     /// Verify mode: not 0 while the runtime compares.
     pub busy: u32,
-    /// [`LEFT`](layout::LEFT) where the function with which the thread began has left its frame to another one, by a
-    /// tail call.
-    pub left: u8,
     /// Verify mode: as [`Shadow::left`], for the outermost function on the shadow stack.
     pub shadow_left: u8,
     /// How this thread was created; null if instrumented code did not create it.
@@ -111,7 +154,7 @@ pub struct Frame {
     pub id: u64,
     /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open
     /// call of the executable's had reached; `id` is then one of its open node. Its highest byte holds marks:
-    /// [`NUMBERED`](layout::NUMBERED), or [`LEFT`](layout::LEFT).
+    /// [`NUMBERED`](layout::NUMBERED), and [`NUMBERED_LEFT`](layout::NUMBERED_LEFT).
     pub marked_site: *const u8,
     /// The runtime's cache of the interned number of the chain from this frame on; nothing that counts before the site
     /// is marked.
@@ -126,39 +169,6 @@ impl Frame {
 
     pub fn site(&self) -> *const u8 {
         self.marked_site.map_addr(|address| address & ((1 << layout::MARKS_SHIFT) - 1))
-    }
-
-    /// Returns whether the function that was entered has left its activation to another one, by a tail call.
-    pub fn left(&self) -> bool {
-        (self.marked_site.addr() >> layout::MARKS_SHIFT) as u8 & layout::LEFT != 0
-    }
-
-    /// The number of the chain from this frame on, if it was set since the push.
-    ///
-    /// # Safety
-    /// The frame can be read.
-    #[inline(always)]
-    pub unsafe fn number(this: *const Self) -> Option<u64> {
-        // SAFETY: by the contract. Volatile, because signal handlers of the same thread write both words.
-        unsafe {
-            let site = (&raw const (*this).marked_site).read_volatile();
-            (site.addr() & layout::NUMBERED != 0).then(|| (&raw const (*this).handle).read_volatile())
-        }
-    }
-
-    /// Keeps the number of the chain from this frame on.
-    ///
-    /// # Safety
-    /// The frame is on the calling thread's chain.
-    pub unsafe fn set_number(this: *mut Self, number: u64) {
-        // SAFETY: by the contract. The mark comes last: a signal handler that interrupts finds both or writes the same
-        // number.
-        unsafe {
-            (&raw mut (*this).handle).write_volatile(number);
-            compiler_fence(Ordering::Release);
-            let site = &raw mut (*this).marked_site;
-            site.write_volatile(site.read_volatile().map_addr(|address| address | layout::NUMBERED));
-        }
     }
 }
 
@@ -257,18 +267,20 @@ pub mod layout {
     pub const FRAME_PREV: u64 = offset_of!(Frame, prev) as u64;
     pub const FRAME_ID: u64 = offset_of!(Frame, id) as u64;
     pub const FRAME_SITE: u64 = offset_of!(Frame, marked_site) as u64;
-    pub const TLS_LEFT: u64 = offset_of!(Tls, left) as u64;
     /// The bit at which the highest byte of a word begins. This byte of an address is 0.
     pub const MARKS_SHIFT: u32 = 56;
     /// A bit in the site of a [`Frame`]: the handle is valid.
     pub const NUMBERED: usize = 1 << 63;
-    /// The highest byte of the site of a [`Frame`] whose function has left its activation to another one, by a tail
-    /// call. Emitted code writes it, which makes the handle invalid: the handle was that of another context.
-    pub const LEFT: u8 = 1 << 6;
-    /// Offset of the highest byte of the site in a [`Frame`].
-    pub const FRAME_MARKS: u64 = FRAME_SITE + MARKS_SHIFT as u64 / 8;
+    /// A bit beside [`NUMBERED`]: the handle is the number of a chain that begins with [`LEFT`].
+    pub const NUMBERED_LEFT: usize = 1 << 62;
     /// A bit in a [`Link`]: ids count from the id in the frame.
     pub const RELATIVE: u64 = 1;
+    /// A bit in a [`Link`]: the function that was entered has left its activation to another one, by a tail call.
+    /// Emitted code sets it in [`Tls::top`](super::Tls::top). In the frame it could not be set: where code without the
+    /// pass has jumped out of activations, unseen, the frame may be variables of others.
+    pub const LEFT: u64 = 2;
+    /// The bits of a [`Link`] that are none of the address.
+    pub const LINK_BITS: u64 = RELATIVE | LEFT;
     pub const FRAME_SIZE: u64 = size_of::<Frame>() as u64;
     /// Offset of the address of a task from a frame whose site [runs](SiteByte::RUNS_TASK) it.
     pub const FRAME_TASK: u64 = FRAME_SIZE;

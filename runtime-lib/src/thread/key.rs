@@ -114,7 +114,7 @@ pub unsafe fn forget_calls() {
         (*block).id = 0;
         (*block).shadow = null_mut();
         (*block).busy = 0;
-        ((*block).left, (*block).shadow_left) = (0, 0);
+        (*block).shadow_left = 0;
         (*block).call = null();
     }
 }

@@ -14,7 +14,6 @@ use crate::image::Image;
 use crate::offset;
 use crate::runtimes::{Runtimes, runtimes};
 use crate::signal;
-use crate::state::tls;
 use crate::unwind::Interruption;
 
 /// The result of one pass over the context.
@@ -186,8 +185,8 @@ unsafe fn write(
             }
         } else {
             while let Some(same) = &next
-                && (same.frame.site(), same.frame.left(), same.frame.id, same.distance)
-                    == (frame.site(), frame.left(), frame.id, distance)
+                && (same.frame.site(), same.link.left(), same.frame.id, same.distance)
+                    == (frame.site(), link.left(), frame.id, distance)
             {
                 count += 1;
                 at = same.frame.prev;
@@ -201,7 +200,7 @@ unsafe fn write(
             images.name(number, new, &mut out);
             let open = frame.site().is_null();
             let site = if open { 0 } else { images.offset(number, frame.site() as usize) as u64 };
-            out.varint(if frame.left() { site | SITE_LEFT } else { site });
+            out.varint(if link.left() { site | SITE_LEFT } else { site });
             out.varint(zigzag(frame.id));
             if with_offsets {
                 out.varint(distance);
@@ -223,17 +222,16 @@ unsafe fn write(
     (len, extent)
 }
 
-/// Returns whether the chain has an interrupted point in it.
-fn has_point(context: &Context<'_>) -> bool {
+/// Returns whether the chain has an interrupted point in it, and whether the function with which it begins has left its
+/// activation.
+fn survey(context: &Context<'_>) -> (bool, bool) {
     let mut frames = Frames::new(context.suspect);
-    let mut at = context.top;
+    let (mut at, mut has_point) = (context.top, false);
     while let Some(frame) = frames.read(at) {
-        if signal::is_site(frame.site()) {
-            return true;
-        }
+        has_point |= signal::is_site(frame.site());
         at = frame.prev;
     }
-    false
+    (has_point, at.is_null() && at.left())
 }
 
 /// Writes a context's token, as long as the buffer allows; returns the length of the whole.
@@ -248,13 +246,13 @@ pub(super) unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &C
             unsafe { buf.add(len).write(0) };
         }
     };
+    let (has_point, left) = survey(context);
     let version = match () {
         () if offset::is_used() => WITH_OFFSETS as usize,
-        () if matches!(context.capture, Capture::Point(_)) || has_point(context) => 2,
+        () if matches!(context.capture, Capture::Point(_)) || has_point => 2,
         () => 1,
     };
-    // SAFETY: this thread's block.
-    let flags = if unsafe { (*tls()).left } != 0 { flags | flag::LEFT } else { flags };
+    let flags = if left { flags | flag::LEFT } else { flags };
     let runtimes = runtimes();
     let nothing = Context { capture: Capture::None, id: 0, top: Link::NULL, relative: false, suspect: false };
     let (flags, context) = match runtimes {

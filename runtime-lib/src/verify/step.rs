@@ -29,7 +29,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 return Ok(());
             }
             // A function that an open call reached has pushed, and has left its activation to this one.
-            let diverted = !frame.is_null() && (*frame).site().is_null() && (*frame).left() && found == 0;
+            let diverted = !frame.is_null() && (*frame).site().is_null() && top.left() && found == 0;
             let (id, top) = if diverted { ((*frame).id, (*frame).prev) } else { (id, top) };
             // If instrumented code that knows the function calls it, it finds the caller's state. Other callers push,
             // make an open call, or are not instrumented.
@@ -56,7 +56,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             let direct = |outer| !caller.is_null() && !known_start((*caller).function, outer).is_null();
             if !frame.is_null() && (*frame).site().is_null() && from(frame) == 0 && !direct((*frame).prev) {
                 // Pushed by a function at its entry, since its caller had pushed, too.
-                marked = (*frame).left();
+                marked = link.left();
                 link = (*frame).prev;
                 frame = link.frame();
             }
@@ -75,7 +75,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             if frame.is_null() {
                 return match () {
                     () if !caller.is_null() => Err("decodes as the outermost, and has a caller"),
-                    () if replaced && (*tls()).left == 0 => Err(UNSAID),
+                    () if replaced && !link.left() => Err(UNSAID),
                     () => Ok(()),
                 };
             }
@@ -97,7 +97,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 }
                 let outer = (*frame).prev;
                 return match in_edge(open, (*frame).id, outer, caller) {
-                    Ok(edge) => said(!replaced || (*frame).left() || shows_tail(edge, function)),
+                    Ok(edge) => said(!replaced || link.left() || shows_tail(edge, function)),
                     // Entered by a function that a direct call reached, and that left its activation. The decoder knows
                     // that function, and no more.
                     Err(_)
@@ -115,7 +115,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 return Err("the pushed frame holds another context than the caller's");
             }
             // Open calls that push without changing the id leave it to the dictionary, whose table has no row for them.
-            return said(!replaced || marked || (*frame).left() || link.is_relative());
+            return said(!replaced || marked || link.left() || link.is_relative());
         }
         let edge = in_edge(function, id, top, caller)?;
         said(!is_replaced(record) || shows_tail(edge, function))

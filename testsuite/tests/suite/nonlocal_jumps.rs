@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, llvm, repository, run, target, work_folder};
 
 const MODES: [&str; 3] = ["link", "lto", "module"];
 
@@ -49,6 +49,28 @@ fn a_library_has_a_setjmp_of_its_own() {
     let library = work_folder("jumping/own-library").join("libown.so");
     build(llvm("clang"), "own.c", &["-DLIBRARY", "-shared", "-fPIC"], None, &library);
     same("own", "own.c", &[], Some(&library));
+}
+
+/// The program's jump is not seen, so that the library's chain of frames leads to dead stack, where the program's
+/// variables are by then.
+#[test]
+fn a_plain_program_jumps_out_of_a_library() {
+    const SOURCE: &str = "out_of_library.c";
+    let folder = work_folder("jumping/out-of-library");
+    for level in ["-O0", "-O2"] {
+        let library = folder.join("libout.so");
+        let shared = [level, "-DLIBRARY", "-shared", "-fPIC"];
+        build(llvm("clang"), SOURCE, &[&shared[..], &["-DPLAIN"]].concat(), None, &library);
+        let program = folder.join("program");
+        build(llvm("clang"), SOURCE, &[level], Some(&library), &program);
+        for mode in MODES {
+            let mode = format!("--pcce-mode={mode}");
+            build(artifact("pcce-clang"), SOURCE, &[&shared[..], &[&mode]].concat(), None, &library);
+            let mut process = command(&program, &[]);
+            process.env("LD_LIBRARY_PATH", target().join("release"));
+            assert_eq!(run(&mut process).expect_success().stdout, "end\n", "{mode} {level}");
+        }
+    }
 }
 
 /// A weak reference without a definition is null, with any linker.

@@ -146,7 +146,7 @@ fn only_names_of_the_project_are_visible() {
         let output = run(command(llvm("llvm-nm"), &flags).arg(artifact(file))).expect_success();
         let names: Vec<&str> = output.stdout.lines().filter_map(|l| l.split_whitespace().nth(2)).collect();
         for expected in
-            ["pcce_token", "pcce_context", "__pcce_token", "__pcce_context", "__pcce_tls", "__pcce_abi_v8"]
+            ["pcce_token", "pcce_context", "__pcce_token", "__pcce_context", "__pcce_tls", "__pcce_abi_v9"]
         {
             assert!(names.contains(&expected), "{file} has no {expected}: {names:?}");
         }

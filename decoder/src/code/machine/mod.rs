@@ -198,6 +198,7 @@ pub(crate) enum Update {
     Set(Operand),
     Add(Operand),
     Subtract(Operand),
+    Or(Operand),
     Unknown,
 }
 

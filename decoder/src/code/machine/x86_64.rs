@@ -237,6 +237,7 @@ fn update(iced: &Iced) -> Update {
         Mnemonic::Mov => Update::Set(operand(iced, 1)),
         Mnemonic::Add => Update::Add(operand(iced, 1)),
         Mnemonic::Sub => Update::Subtract(operand(iced, 1)),
+        Mnemonic::Or => Update::Or(operand(iced, 1)),
         Mnemonic::Inc => Update::Add(Operand::Constant(1)),
         Mnemonic::Dec => Update::Subtract(Operand::Constant(1)),
         _ => Update::Unknown,

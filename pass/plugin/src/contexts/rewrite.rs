@@ -23,8 +23,6 @@ pub struct Symbols<'m> {
     pub top: Address<'m>,
     /// Address of `tls.call`, where calls are published.
     pub call: Option<Address<'m>>,
-    /// Address of `tls.left`.
-    pub left: Address<'m>,
     /// The site array.
     pub sites: Address<'m>,
     /// The values that calls add, if they are bound later.
@@ -67,7 +65,6 @@ pub fn rewrite_by_slice<'m>(
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
         top: module.const_offset(tls, layout::TLS_TOP),
-        left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
         values: widths.map(Values::new),
@@ -141,7 +138,6 @@ fn symbols<'m>(
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
         top: module.const_offset(tls, layout::TLS_TOP),
-        left: module.const_offset(tls, layout::TLS_LEFT),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
         values: None,

@@ -31,7 +31,7 @@
 //! tls.call = &sites[s];  call;  tls.call = 0;
 //!
 //! // before a call that stays a tail call, behind a push or at the beginning of a thread:
-//! (tls.top ? tls.top->marks : tls.left) = LEFT;
+//! tls.top |= LEFT;
 //!
 //! // a function that an open call of another module's may reach, at its entry: a tail call of a function that pushes
 //! // with site 0 and calls f
@@ -506,14 +506,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             Leaves::Silently => return,
         };
         if leaves {
-            at.mark_left(
-                id,
-                self.symbols.top,
-                layout::RELATIVE,
-                layout::FRAME_MARKS,
-                self.symbols.left,
-                layout::LEFT,
-            );
+            at.mark_left(id, self.symbols.top, layout::RELATIVE, layout::LEFT);
         }
     }
 }

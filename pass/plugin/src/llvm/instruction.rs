@@ -153,22 +153,12 @@ impl<'m> Instruction<'m> {
         self.as_call().map_or(TailCall::None, Call::tail_call)
     }
 
-    /// In front of this tail call, writes `mark` at `offset` in the frame that the word `top` points to, or
-    /// to the byte `thread` if there is no frame. Given the address of an id, it does so only if that is 0
-    /// and the link does not have `tag`; this splits the block.
-    pub fn mark_left(
-        self,
-        id: Option<Address<'m>>,
-        top: Address<'m>,
-        tag: u64,
-        offset: u64,
-        thread: Address<'m>,
-        mark: u8,
-    ) {
+    /// In front of this tail call, sets the bit `mark` of the word `top`. Given the address of an id, it does so
+    /// only if that is 0 and the word does not have `tag`; this splits the block.
+    pub fn mark_left(self, id: Option<Address<'m>>, top: Address<'m>, tag: u64, mark: u64) {
         let id = id.map_or(std::ptr::null_mut(), |id| id.0.as_value_ref());
-        let (top, thread) = (top.0.as_value_ref(), thread.0.as_value_ref());
-        // SAFETY: a live instruction, and the addresses of words and a byte.
-        unsafe { pcce_shim_mark_left(self.raw(), id, top, tag, offset, thread, mark) }
+        // SAFETY: a live instruction, and the addresses of words.
+        unsafe { pcce_shim_mark_left(self.raw(), id, top.0.as_value_ref(), tag, mark) }
     }
 }
 

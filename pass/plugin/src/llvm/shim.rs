@@ -86,15 +86,7 @@ unsafe extern "C" {
     pub fn pcce_shim_keep_tail_call(call: LLVMValueRef) -> LLVMValueRef;
     pub fn pcce_shim_unlink(instruction: LLVMValueRef);
     pub fn pcce_shim_fold_phis(block: LLVMBasicBlockRef);
-    pub fn pcce_shim_mark_left(
-        call: LLVMValueRef,
-        id: LLVMValueRef,
-        top: LLVMValueRef,
-        tag: u64,
-        offset: u64,
-        thread: LLVMValueRef,
-        mark: u8,
-    );
+    pub fn pcce_shim_mark_left(call: LLVMValueRef, id: LLVMValueRef, top: LLVMValueRef, tag: u64, mark: u64);
     pub fn pcce_shim_is_kept_tail_call(call: LLVMValueRef) -> bool;
     pub fn pcce_shim_compare_target(
         analyses: *mut c_void,

@@ -143,7 +143,6 @@ pub unsafe fn sound_thread() -> Option<Found> {
             top: UNKNOWN_LINK,
             shadow: null_mut(),
             busy: 1,
-            left: 0,
             shadow_left: 0,
             creation: null_mut(),
             stack_low: 0,

@@ -16,7 +16,7 @@ pub fn bound_version() -> *const u8 {
     let version;
     // SAFETY: reads the global offset table.
     unsafe {
-        asm!("mov {}, qword ptr [rip + __pcce_abi_v8@GOTPCREL]", out(reg) version, options(nostack, readonly, pure));
+        asm!("mov {}, qword ptr [rip + __pcce_abi_v9@GOTPCREL]", out(reg) version, options(nostack, readonly, pure));
     }
     version
 }

@@ -282,7 +282,7 @@ fn core_files_of_threads() {
     assert_eq!(text(&["--debug-file", &path("dict.json"), &path("stripped"), &path("core")]), whole);
     // Files that do not belong together are refused, and so is a program of another version.
     let mut older = fs::read(path("program")).expect("a program");
-    let (version, before) = (b"__pcce_abi_v8", b"__pcce_abi_v7");
+    let (version, before) = (b"__pcce_abi_v9", b"__pcce_abi_v8");
     for at in 0..older.len() - version.len() {
         if older[at..].starts_with(version) {
             older[at..at + version.len()].copy_from_slice(before);
@@ -294,7 +294,7 @@ fn core_files_of_threads() {
         (vec![path("stripped"), path("core")], "no dictionary"),
         (vec![other.clone(), path("core")], "another build"),
         (vec![path("core"), path("program")], "not a core file"),
-        (vec![path("older"), path("core")], "another version of PCCE (__pcce_abi_v7"),
+        (vec![path("older"), path("core")], "another version of PCCE (__pcce_abi_v8"),
         (vec!["--debug-file".into(), other, path("stripped"), path("core")], "build id"),
     ] {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
