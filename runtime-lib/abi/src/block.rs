@@ -105,8 +105,8 @@ impl Link {
     /// The marks of the site in a frame whose handle is the number of the chain from here on.
     #[inline(always)]
     fn marks(self) -> usize {
-        layout::NUMBERED
-            | (self.0.addr() & layout::LEFT as usize) * (layout::NUMBERED_LEFT / layout::LEFT as usize)
+        const TO_MARK: usize = layout::NUMBERED_LEFT / layout::LEFT as usize;
+        layout::NUMBERED | ((self.0.addr() & layout::LEFT as usize) * TO_MARK)
     }
 
     /// The id from which the ids of the sub-path count.

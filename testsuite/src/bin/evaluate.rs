@@ -16,6 +16,7 @@ use pcce_testsuite::evaluation::build::{Built, Workshop};
 use pcce_testsuite::evaluation::capture_cost::Captures;
 use pcce_testsuite::evaluation::data::{Data, Origin};
 use pcce_testsuite::evaluation::declarations::{Program, Variant};
+use pcce_testsuite::evaluation::further::Further;
 use pcce_testsuite::evaluation::measure::{Evaluated, Step};
 use pcce_testsuite::evaluation::papers::Papers;
 use pcce_testsuite::evaluation::report::{self, Measured, Report};
@@ -238,6 +239,7 @@ fn measure(
             for (&(variant, built), measured) in others.iter().zip(&mut measured) {
                 progress.say(&format!("{name} {}: callgrind", variant.name));
                 let counts = evaluated.callgrind(variant, built)?;
+                measured.further = Some(Further::new(&base, &counts));
                 measured.counts = Some((base.clone(), counts));
             }
         }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::workload::Runner;
 use crate::checked;
-use crate::machine::{self, Transfer};
+use crate::machine::{self, Class, Transfer};
 
 /// Executions in the processes of a workload.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -29,8 +29,18 @@ pub struct Counts {
     /// Stores to the thread's id. A push and its pop are two.
     pub id_updates: u64,
     pub pushes: u64,
-    /// The functions with most id updates: name, updates, pushes.
-    pub hottest: Vec<(String, u64, u64)>,
+    /// The functions of the program's own that ran.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, OfFunction>,
+}
+
+/// Executions in a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfFunction {
+    /// Executions of its first instruction.
+    pub entries: u64,
+    /// Instructions, in the order of [`Class::ALL`].
+    pub classes: [u64; Class::ALL.len()],
 }
 
 impl Counts {
@@ -130,15 +140,22 @@ fn classify(executable: &Path, profile: &Profile) -> Result<Counts> {
     let listing = Command::new("objdump").args(["-d", "--no-show-raw-insn"]).arg(executable).output();
     let listing = checked("objdump", listing)?.stdout;
     let mut counts = Counts { instructions: profile.instructions, ..Counts::default() };
-    let mut functions: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let (mut function, mut top_stores) = (String::new(), 0);
+    let (mut function, mut top_stores, mut is_first) = (String::new(), 0, false);
     for line in String::from_utf8_lossy(&listing).lines() {
         if let Some(name) = line.strip_suffix(">:").and_then(|l| l.split('<').nth(1)) {
             name.clone_into(&mut function);
+            is_first = true;
         }
         let Some((address, text)) = line.trim_start().split_once(":\t") else { continue };
         let Ok(address) = u64::from_str_radix(address, 16) else { continue };
+        let is_entry = std::mem::take(&mut is_first);
         let Some(&executed) = profile.executed.get(&address) else { continue };
+        let (mnemonic, rest) = text.trim_end().split_once(' ').unwrap_or((text.trim_end(), ""));
+        let of_function = counts.functions.entry(function.clone()).or_default();
+        of_function.entries += if is_entry { executed } else { 0 };
+        let class = machine::class(mnemonic, rest.trim());
+        of_function.classes[Class::ALL.iter().position(|(known, _)| *known == class).expect("all")] +=
+            executed;
         // The runtime's own calls and stores are not the program's.
         if function.starts_with("__pcce_") {
             continue;
@@ -162,19 +179,12 @@ fn classify(executable: &Path, profile: &Profile) -> Result<Counts> {
         let both = operand.ends_with(id.as_str()) && machine::stores_two_words(mnemonic, operand);
         if operand.ends_with(id.as_str()) {
             counts.id_updates += executed;
-            functions.entry(function.clone()).or_default().0 += executed;
         }
         if both || operand.ends_with(top.as_str()) {
             top_stores += executed;
-            functions.entry(function.clone()).or_default().1 += executed;
         }
     }
     // A push and its pop each store the innermost frame.
     counts.pushes = top_stores / 2;
-    let mut hottest: Vec<_> =
-        functions.into_iter().map(|(name, (ids, tops))| (name, ids, tops / 2)).collect();
-    hottest.sort_by_key(|&(_, ids, pushes)| std::cmp::Reverse(ids + pushes));
-    hottest.truncate(20);
-    counts.hottest = hottest;
     Ok(counts)
 }

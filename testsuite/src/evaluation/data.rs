@@ -66,6 +66,11 @@ impl Data {
                     built.executable = PathBuf::new();
                     built.libraries.clear();
                 }
+                // What is shown of them is in `further`.
+                if let Some((base, with)) = &mut measured.counts {
+                    base.functions.clear();
+                    with.functions.clear();
+                }
                 let variants = self.programs.entry(program.name.clone()).or_default();
                 // With other tools it is another build of the same variant.
                 let name = variant.name.split('@').next().unwrap_or_default().to_owned();

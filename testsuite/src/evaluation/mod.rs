@@ -16,6 +16,7 @@ pub mod charts;
 pub mod data;
 pub mod declarations;
 pub mod decode_speed;
+pub mod further;
 pub mod hybrid;
 pub mod inputs;
 pub mod measure;

@@ -92,6 +92,7 @@ impl Report {
                 variant.baseline.as_deref().unwrap_or_default()
             );
             self.costs(variant, &mut out);
+            self.further(variant, &mut out);
             self.frames(variant, &mut out);
             self.hybrid(variant, &mut out);
         }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::super::build::Built;
 use super::super::call_graph::Graph;
 use super::super::callgrind::Counts;
+use super::super::further::Further;
 use super::super::hybrid::Hybrid;
 use super::super::measure::Times;
 use super::super::several_runs::Parts;
@@ -23,6 +24,9 @@ pub struct Measured {
     /// The baseline's dynamic counts, and the variant's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<(Counts, Counts)>,
+    /// What these say of the single functions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub further: Option<Further>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,6 +47,7 @@ impl Measured {
             built,
             times: None,
             counts: None,
+            further: None,
             verified: None,
             graph: None,
             hybrid: None,
@@ -67,6 +72,9 @@ impl Measured {
         let mut steps = vec!["build"];
         self.built = newer.built;
         replace(&mut steps, "time", &mut self.times, newer.times);
+        if newer.counts.is_some() {
+            self.further = newer.further;
+        }
         replace(&mut steps, "callgrind", &mut self.counts, newer.counts);
         replace(&mut steps, "verify", &mut self.verified, newer.verified);
         replace(&mut steps, "graph", &mut self.graph, newer.graph);

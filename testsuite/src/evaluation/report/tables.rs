@@ -9,6 +9,8 @@ use super::super::statistics::geometric_mean;
 use super::super::verify::Histogram;
 use super::measured::Measured;
 use super::{CaptureResults, Report};
+use crate::machine::Class;
+use pcce::names::{demangle, short};
 
 impl Report {
     /// The papers' tables, with their figures of the same programs in parentheses.
@@ -207,6 +209,56 @@ impl Report {
             wrong.to_string(),
         ];
         let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+
+    /// Where the programs that pay most pay it: the functions with most further instructions.
+    pub(super) fn further(&self, variant: &Variant, out: &mut String) {
+        const PROGRAMS: usize = 6;
+        let rows = self.of(variant).filter_map(|(program, m)| {
+            Some((m.instruction_ratio()?, program, m.further.as_ref()?, m.counts.as_ref()?))
+        });
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        rows.truncate(PROGRAMS);
+        if rows.is_empty() {
+            return;
+        }
+        let classes = Class::ALL.map(|(_, name)| name).join(" | ");
+        let _ = write!(
+            out,
+            "\n### Where `{}` pays\n\nThe programs that execute most further instructions, and in them the functions that \
+             do. All numbers but the first two columns are further instructions, of the program by thousand of the \
+             baseline's, of a function by call of it. Those of the runtime library have its functions' names.\n\n\
+             | program, function | calls (thousands) | share | all | {classes} |\n|---|{}\n",
+            variant.name,
+            "---|".repeat(3 + Class::ALL.len())
+        );
+        for (_, program, further, (base, with)) in rows {
+            let sum = with.instructions as f64 - base.instructions as f64;
+            let mut row = |name: &str, calls: String, unit: f64, classes: &[i64]| {
+                let all: i64 = classes.iter().sum();
+                let each = classes.iter().map(|&n| format!("{:.1}", n as f64 / unit));
+                let cells: Vec<String> = [
+                    name.to_owned(),
+                    calls,
+                    format!("{:.0} %", all as f64 / sum * 100.0),
+                    format!("{:.1}", all as f64 / unit),
+                ]
+                .into_iter()
+                .chain(each)
+                .collect();
+                let _ = writeln!(out, "| {} |", cells.join(" | "));
+            };
+            let name = format!("**{}**", program.name);
+            row(&name, String::new(), base.instructions as f64 / 1e3, &further.all);
+            for function in
+                further.functions.iter().filter(|function| function.entries > 0 && function.sum() > 0)
+            {
+                let name = format!("`{}`", short(&demangle(&function.name)).replace('|', "\\|"));
+                let calls = format!("{:.0}", function.entries as f64 / 1e3);
+                row(&name, calls, function.entries as f64, &function.classes);
+            }
+        }
     }
 
     /// The basis of a hybrid encoding.

@@ -3,7 +3,10 @@
 mod registers;
 
 pub use self::registers::{Registers, SYSTEM_CALL};
-use super::Transfer;
+use super::{Class, Transfer};
+
+/// The operand of the stack protector's word.
+const STACK_GUARD: &str = "%fs:0x28";
 
 /// The target triple of modules in LLVM's language.
 pub const TRIPLE: &str = "x86_64-pc-linux-gnu";
@@ -34,6 +37,23 @@ pub fn transfer(mnemonic: &str) -> Option<Transfer> {
         "call" | "callq" => Some(Transfer::Call),
         "jmp" | "jmpq" => Some(Transfer::Jump),
         _ => mnemonic.starts_with('j').then_some(Transfer::Branch),
+    }
+}
+
+/// The class of an instruction. Of thread-local storage, all but the stack protector's word counts as the thread's
+/// block: what else there is the plain build has, too.
+pub fn class(mnemonic: &str, operands: &str) -> Class {
+    if operands.contains(THREAD_LOCAL) && !operands.contains(STACK_GUARD) {
+        let is_target = operands.rsplit(',').next().is_some_and(|last| last.contains(THREAD_LOCAL));
+        return if is_target && adds(mnemonic) { Class::Addition } else { Class::State };
+    }
+    match mnemonic {
+        "push" | "pushq" | "pop" | "popq" | "leave" => Class::Stack,
+        "ret" | "retq" => Class::Control,
+        _ if operands.ends_with(",%rsp") => Class::Stack,
+        _ if transfer(mnemonic).is_some() => Class::Control,
+        _ if mnemonic.starts_with("mov") || mnemonic.starts_with("lea") => Class::Move,
+        _ => Class::Other,
     }
 }
 
