@@ -10,7 +10,7 @@ use crate::machine::Class;
 /// A number of further instructions for each class, in the order of [`Class::ALL`].
 type ByClass = [i64; Class::ALL.len()];
 
-/// The further instructions of a program's own code.
+/// The further instructions of a program and of the libraries that are built with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Further {
     /// Those of all functions.

@@ -230,7 +230,7 @@ impl Evaluated<'_> {
             &self.program.workload_fingerprint(commands)?,
             include_str!("callgrind.rs"),
         ]);
-        let run = || callgrind::count(&self.runner_of(variant, built), commands);
+        let run = || callgrind::count(&self.runner_of(variant, built), &built.libraries, commands);
         self.store.step(&self.program.name, &variant.folder_name(), "callgrind", &depends, run)
     }
 
@@ -241,7 +241,7 @@ impl Evaluated<'_> {
         let depends =
             fingerprint([&built.fingerprint, &self.program.workload_fingerprint(commands)?, &encoding]);
         let run = || {
-            let profile = callgrind::profile(&self.runner_of(variant, built), commands)?;
+            let profile = callgrind::profile(&self.runner_of(variant, built), &[], commands)?;
             hybrid::look(variant, &built.executable, &profile)
         };
         self.store.step(&self.program.name, &variant.folder_name(), "hybrid", &depends, run)
