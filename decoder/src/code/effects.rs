@@ -238,8 +238,8 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// If an instruction pushes by a store to `top` of more than the mark of a tail call: how far the frame is below the canonical frame address,
-    /// where that is known.
+    /// If an instruction pushes by a store to `top`: how far the frame is below the canonical frame address,
+    /// where that is known. The mark of a tail call is no push.
     pub(super) fn push(&self, state: &AbstractState, instruction: &Instruction) -> Option<Option<u32>> {
         let Effect::Store { to, size, update } = instruction.effect else { return None };
         let size = i64::from(size);
