@@ -99,7 +99,7 @@ fn write(number: u64, words: [u64; 3]) -> bool {
 
 /// The same where the file system cannot reserve space.
 fn write_by_call(number: u64, words: [u64; 3]) -> bool {
-    let Some(file) = file() else { return true };
+    let Ok(file) = file() else { return true };
     // SAFETY: reads three words.
     let written = unsafe {
         sys::call(
@@ -129,9 +129,12 @@ fn grow(number: u64) -> bool {
     if STOPPED.load(Ordering::Relaxed) {
         return false;
     }
-    let Some(file) = file() else {
-        stop(b"the program has closed it, and another one has its name", 0);
-        return false;
+    let file = match file() {
+        Ok(file) => file,
+        Err((why, error)) => {
+            stop(why, error as isize);
+            return false;
+        }
     };
     match reserve(file, offset(from + 1), offset(to + 1)) {
         0 => {
@@ -158,7 +161,7 @@ fn slot(number: u64) -> Option<*const AtomicU64> {
     let mut at = place.load(Ordering::Acquire);
     if at.is_null() {
         let size = (RECORD * (FIRST_BLOCK << block)) as usize;
-        let mapped = map(file()?, offset(start + 1), size)?;
+        let mapped = map(file().ok()?, offset(start + 1), size)?;
         match place.compare_exchange(null_mut(), mapped, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => at = mapped,
             Err(theirs) => {
@@ -172,24 +175,27 @@ fn slot(number: u64) -> Option<*const AtomicU64> {
     Some(unsafe { at.add((index - start) as usize * (RECORD / 8) as usize) })
 }
 
-/// The open file. None if the program has closed it, and its name leads elsewhere.
-fn file() -> Option<c_int> {
-    let is_it = |file: c_int| {
-        let expected = (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed));
-        identity(file).is_ok_and(|(device, inode, _)| (device, inode) == expected)
+/// The open file; or why there is none, and the kernel's error.
+fn file() -> Result<c_int, (&'static [u8], c_int)> {
+    let is_it = |(device, inode, _)| {
+        (device, inode) == (DEVICE.load(Ordering::Relaxed), INODE.load(Ordering::Relaxed))
     };
     let file = FILE.load(Ordering::Acquire);
-    if is_it(file) {
-        return Some(file);
+    match identity(file) {
+        Ok(found) if is_it(found) => return Ok(file),
+        // Closed, or another file has its number.
+        Ok(_) | Err(libc::EBADF | libc::EINVAL) => {}
+        Err(error) => return Err((b"the system refuses a call that it needs", error)),
     }
-    let again = NAME.open(How::SharedAgain, 0).ok()?;
-    if !is_it(again) {
+    const GONE: &[u8] = b"the program has closed it, and it cannot be opened again";
+    let again = NAME.open(How::SharedAgain, 0).map_err(|error| (GONE, error))?;
+    if !identity(again).is_ok_and(is_it) {
         sys::close(again);
-        return None;
+        return Err((GONE, 0));
     }
     let again = out_of_the_way(again);
     FILE.store(again, Ordering::Release);
-    Some(again)
+    Ok(again)
 }
 
 /// Writes no more, and says so once.

@@ -1,5 +1,6 @@
 //! Linkage names as people write them.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
@@ -12,7 +13,9 @@ const MAX_LEN: usize = 1 << 16;
 
 /// The name as in the source, if `linkage` is a mangled C++ or Rust name; else `linkage` itself.
 pub fn demangle(linkage: &str) -> String {
-    demangle_rust(linkage).or_else(|| demangle_cpp(linkage)).unwrap_or_else(|| linkage.to_owned())
+    let linkage = without_digests(linkage);
+    let demangled = demangle_rust(&linkage).or_else(|| demangle_cpp(&linkage));
+    demangled.unwrap_or_else(|| linkage.into_owned())
 }
 
 fn demangle_rust(linkage: &str) -> Option<String> {
@@ -36,7 +39,6 @@ fn demangle_cpp(linkage: &str) -> Option<String> {
     if !linkage.starts_with("_Z") {
         return None;
     }
-    let linkage = without_unit(linkage);
     let demangled = rewrite::demangle(linkage, demangle_symbol)
         .or_else(|| demangle_symbol(linkage))
         .or_else(|| constraints::demangle(linkage, demangle_symbol))?;
@@ -50,12 +52,18 @@ fn demangle_symbol(linkage: &str) -> Option<String> {
     Some(out.0)
 }
 
-/// Without what `-funique-internal-linkage-names` appends, a digest of the file: `.__uniq.` and digits.
-fn without_unit(linkage: &str) -> &str {
-    match linkage.rsplit_once(".__uniq.") {
-        Some((name, digits)) if digits.bytes().all(|digit| digit.is_ascii_digit()) => name,
-        _ => linkage,
+/// Without the digests of files that ThinLTO (`.llvm.`) and `-funique-internal-linkage-names` (`.__uniq.`) append to
+/// names of local functions.
+fn without_digests(linkage: &str) -> Cow<'_, str> {
+    let mut name = Cow::Borrowed(linkage);
+    for mark in [".llvm.", ".__uniq."] {
+        let Some((front, rest)) = name.rsplit_once(mark) else { continue };
+        let behind = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        if behind.len() < rest.len() && (behind.is_empty() || behind.starts_with('.')) {
+            name = Cow::Owned(format!("{front}{behind}"));
+        }
     }
+    name
 }
 
 /// The crate writes the commas around packs of parameters that have none, and of expanded ones what stands
@@ -133,6 +141,11 @@ mod tests {
             ("_RNvC6_123foo3bar", "123foo::bar"),
             ("_Znonsense", "_Znonsense"),
             ("_ZL7inlinedl.__uniq.295820006559539302271187155689724588161", "inlined(long)"),
+            ("_ZL1fi.llvm.17422148575097893589", "f(int)"),
+            ("helper.llvm.12345", "helper"),
+            ("helper.__uniq.295820006559.llvm.12345.cold", "helper.cold"),
+            ("helper.llvm.", "helper.llvm."),
+            ("helper.llvm.12x", "helper.llvm.12x"),
             ("_R", "_R"),
             ("_Z1gIJ1PIJEEiEEvDpT_", "void g<P<>, int>(P<>, int)"),
             (

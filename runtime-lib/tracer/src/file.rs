@@ -243,25 +243,32 @@ pub extern "C" fn __pcce_trace_file() -> c_int {
     if file >= 0 && is_it(file) { file } else { -1 }
 }
 
-/// The open file. None if the program has closed it, and its name leads elsewhere.
+/// The open file. None if the program has closed it, and its name leads elsewhere, or if the kernel does not tell.
 fn file() -> Option<c_int> {
     let file = FILE.load(Ordering::Acquire);
-    if is_it(file) {
-        return Some(file);
-    }
-    let again = NAME.open(How::SharedAgain, 0).ok().map(out_of_the_way);
-    let again = again.filter(|&again| {
-        let ours = is_it(again) && lock(again, libc::LOCK_SH) == 0;
-        if !ours {
-            sys::close(again);
+    match identity(file) {
+        Ok(_) if is_it(file) => return Some(file),
+        // Closed, or another file has its number.
+        Ok(_) | Err(libc::EBADF | libc::EINVAL) => {}
+        Err(error) => {
+            stop(b"the system refuses a call that it needs", error);
+            return None;
         }
-        ours
-    });
-    match again {
-        Some(again) => FILE.store(again, Ordering::Release),
-        None => stop(b"the program has closed it, and another one has its name", 0),
     }
-    again
+    let again = match NAME.open(How::SharedAgain, 0) {
+        Ok(again) => out_of_the_way(again),
+        Err(error) => {
+            stop(b"the program has closed it, and it cannot be opened again", error);
+            return None;
+        }
+    };
+    if !is_it(again) || lock(again, libc::LOCK_SH) != 0 {
+        sys::close(again);
+        stop(b"the program has closed it, and another one has its name", 0);
+        return None;
+    }
+    FILE.store(again, Ordering::Release);
+    Some(again)
 }
 
 /// Stops recording for ever, with one message.

@@ -252,3 +252,17 @@ fn signals_from_outside_end_a_program_that_may_do_nothing() {
         assert_eq!(status.signal(), Some(signal as i32), "{signal}");
     }
 }
+
+/// A refused call is not taken for a file that the program has closed.
+#[test]
+fn messages_tell_refused_calls_from_closed_files() {
+    let folder = work_folder("refused/messages");
+    let program = build(&folder, "program", artifact("pcce-clang"), &["--pcce-trace", "-DPCCE"]);
+    let calls = format!("{},{}", libc::SYS_fstat, libc::SYS_newfstatat);
+    let environment = [("PCCE_TRACE", folder.join("trace").into_os_string())];
+    let said = start(&program, &["late", &calls, "8000000", "return"], &environment).stderr;
+    assert_eq!(
+        said,
+        "pcce: the trace: the system refuses a call that it needs: error 1; calls are not recorded from here on\n"
+    );
+}
