@@ -55,6 +55,46 @@ fn by_function(stacks: &Stacks) -> Vec<Stack> {
     result
 }
 
+/// What was measured in one function.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct OfFunction<'s> {
+    function: &'s str,
+    /// In the function itself, with what is inlined into it left out.
+    #[serde(rename = "self")]
+    own: u64,
+    /// In it and in the functions that it calls. A recursive function counts once.
+    total: u64,
+}
+
+/// The functions of all stacks, those with most of their own first. Code that is not instrumented is one function where
+/// its name is not known.
+fn functions(stacks: &Stacks, by: usize) -> Vec<OfFunction<'_>> {
+    let mut index: HashMap<&str, usize> = HashMap::new();
+    // Each function with the number of the last stack that was counted for it.
+    let mut found: Vec<(OfFunction<'_>, usize)> = Vec::new();
+    for (number, stack) in stacks.stacks.iter().enumerate() {
+        let value = stack.values[by];
+        for (depth, &frame) in stack.frames.iter().enumerate() {
+            let name = &*stacks.frames[frame as usize].name;
+            let at = *index.entry(name).or_insert_with(|| {
+                found.push((OfFunction { function: name, own: 0, total: 0 }, usize::MAX));
+                found.len() - 1
+            });
+            let (function, counted) = &mut found[at];
+            if depth == 0 {
+                function.own = function.own.saturating_add(value);
+            }
+            if std::mem::replace(counted, number) != number {
+                function.total = function.total.saturating_add(value);
+            }
+        }
+    }
+    let mut found: Vec<_> = found.into_iter().map(|(function, _)| function).collect();
+    found.retain(|function| function.total > 0);
+    found.sort_by_key(|function| std::cmp::Reverse((function.own, function.total)));
+    found
+}
+
 /// A number as people write it.
 pub fn amount(value: u64, unit: Unit) -> String {
     let digits = |value: u64| {
@@ -111,6 +151,9 @@ pub fn text(
             )?;
         }
     }
+    if by.additive {
+        table(profile, stacks, selection, &mut out)?;
+    }
     let (shown, all) = select(profile.kind, stacks, selection);
     let title = by.title;
     if shown.is_empty() {
@@ -150,6 +193,25 @@ pub fn text(
     Ok(())
 }
 
+/// Writes the table by function.
+fn table(profile: &Profile, stacks: &Stacks, selection: Selection, out: &mut impl Write) -> io::Result<()> {
+    let by = &profile.kind.metrics()[selection.by];
+    let functions = functions(stacks, selection.by);
+    if functions.is_empty() {
+        return Ok(());
+    }
+    let shown = functions.len().min(selection.top);
+    writeln!(out, "\n{shown} of {} functions, by {}", amount(functions.len() as u64, Unit::Count), by.title)?;
+    writeln!(out, "\n{:>15}         {:>15}", "self", "with callees")?;
+    let total = profile.total(selection.by);
+    let share = |value: u64| format!("{:.1} %", value as f64 * 100.0 / total as f64);
+    for OfFunction { function, own, total } in &functions[..shown] {
+        let [own, total] = [*own, *total].map(|value| (amount(value, by.unit), share(value)));
+        writeln!(out, "{:>15} {:>7} {:>15} {:>7}  {function}", own.0, own.1, total.0, total.1)?;
+    }
+    Ok(())
+}
+
 #[derive(Serialize)]
 struct JsonStack<'a> {
     values: serde_json::Map<String, serde_json::Value>,
@@ -170,6 +232,7 @@ pub fn json(
         .filter(|(_, metric)| metric.additive)
         .map(|(number, metric)| (metric.name.to_owned(), profile.total(number).into()))
         .collect();
+    let functions = if metrics[selection.by].additive { functions(stacks, selection.by) } else { Vec::new() };
     let heading = serde_json::json!({
         "profile": profile.kind.name(),
         "program": program,
@@ -179,6 +242,7 @@ pub fn json(
         "by": metrics[selection.by].name,
         "contexts": all,
         "shown": shown.len(),
+        "functions": functions.get(..selection.top).unwrap_or(&functions),
     });
     writeln!(out, "{}", printable::json(&heading))?;
     for stack in shown {

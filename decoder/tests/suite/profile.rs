@@ -93,6 +93,8 @@ fn reports() {
     assert!(text.contains("freed            190 bytes in 19 blocks"), "{text}");
     assert!(text.contains("2 of 5 contexts, by allocations"), "{text}");
     assert!(text.contains("1. 7 (28.0 %)\n"), "{text}");
+    assert!(text.contains("2 of 8 functions, by allocations\n"), "{text}");
+    assert!(text.contains("              7  28.0 %               7  28.0 %  helper\n"), "{text}");
     assert!(text.contains("    #0  helper at /src/"), "{text}");
 
     let mut json = Vec::new();
@@ -101,6 +103,14 @@ fn reports() {
         String::from_utf8(json).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[0]["totals"]["allocated"], 250);
+    let of = |function: &str, own: u64, total: u64| serde_json::json!({"function": function, "self": own, "total": total});
+    assert_eq!(lines[0]["functions"], Value::from(vec![of("helper", 7, 7), of("tail", 7, 7)]));
+    let all = report::Selection { top: 8, ..selection };
+    let mut json = Vec::new();
+    report::json(&profile, &stacks, "app", all, &mut json).unwrap();
+    let first: Value = serde_json::from_slice(json.split(|&byte| byte == b'\n').next().unwrap()).unwrap();
+    assert!(first["functions"].as_array().unwrap().contains(&of("leaf", 0, 20)), "{first}");
+    assert!(first["functions"].as_array().unwrap().contains(&of("qsort", 6, 13)), "{first}");
     assert_eq!(lines[1]["values"]["allocations"], 7);
     assert_eq!(lines[1]["frames"][0]["function"], "helper");
 }
