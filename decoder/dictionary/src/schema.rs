@@ -87,7 +87,7 @@ pub struct Module {
     pub name: String,
     /// The producer: release of the pass and version of LLVM. For people only.
     pub producer: String,
-    /// The pass options that were in force. For people only.
+    /// The pass options that were in force. For people, and for `pcce verified`.
     pub options: Vec<String>,
     /// Link-time address of the module's site array. Site `i` is named by `sites_address + i`. Filled in from
     /// the header of the module's record; a module whose code was discarded by the linker has 0.

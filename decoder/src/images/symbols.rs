@@ -47,6 +47,8 @@ pub(crate) struct Module {
     sites_address: u64,
     /// True if its silent functions may have called other modules without a push.
     targeted: bool,
+    /// True if its program writes traces, so that each of its calls is a site.
+    traced: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -163,6 +165,7 @@ impl Symbols {
             first_site,
             sites_address: module.sites_address,
             targeted: module.targeted,
+            traced: module.options.iter().any(|option| option.starts_with("trace=")),
         });
         self.images[image].modules.push((first_function, module.functions.len() as u32));
         self.add_span(module, first_site)
@@ -295,6 +298,12 @@ impl Symbols {
     }
 
     #[inline]
+    /// Returns whether only the site tells a call from others: nothing is known of its location, or others have the same
+    /// one, since a trace tells the copies of a call apart.
+    pub(crate) fn is_by_itself(&self, site: &Site) -> bool {
+        site.locations == 0 || self.modules[self.functions[site.function as usize].module as usize].traced
+    }
+
     pub(crate) fn locations(&self, site: &Site) -> &[Location] {
         &self.locations[site.first_location as usize..][..site.locations as usize]
     }

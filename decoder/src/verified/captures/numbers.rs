@@ -36,8 +36,7 @@ impl Numbers {
     }
 }
 
-/// A hash of what is shown of a number's context: its frames. Where nothing is known of a call's location, which would
-/// tell it from the next one, its site counts. None for a context that the shadow stack does not know, since a handler
+/// A hash of what is shown of a number's context: its frames, and the sites that nothing else tells apart. None for a context that the shadow stack does not know, since a handler
 /// has interrupted the thread.
 pub(super) fn hash(decoder: &Decoder, context: &Context, capture: &Capture<'_>) -> Option<u64> {
     if capture.open || capture.records.iter().any(|record| record.signal) {
@@ -51,7 +50,7 @@ pub(super) fn hash(decoder: &Decoder, context: &Context, capture: &Capture<'_>) 
     for (pieces, count) in context.slices() {
         for piece in pieces {
             if let &(Piece::Site(site) | Piece::AnyLine(site)) = piece
-                && symbols.locations(&symbols.sites[site as usize]).is_empty()
+                && symbols.is_by_itself(&symbols.sites[site as usize])
             {
                 (site, count).hash(&mut hasher);
             }
