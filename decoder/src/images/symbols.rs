@@ -298,8 +298,8 @@ impl Symbols {
     }
 
     #[inline]
-    /// Returns whether only the site tells a call from others: nothing is known of its location, or others have the same
-    /// one, since a trace tells the copies of a call apart.
+    /// Returns whether only the site tells a call from others: nothing is known of its location, or others have
+    /// the same one, since a trace tells the copies of a call apart.
     pub(crate) fn is_by_itself(&self, site: &Site) -> bool {
         site.locations == 0 || self.modules[self.functions[site.function as usize].module as usize].traced
     }

@@ -36,8 +36,8 @@ impl Numbers {
     }
 }
 
-/// A hash of what is shown of a number's context: its frames, and the sites that nothing else tells apart. None for a context that the shadow stack does not know, since a handler
-/// has interrupted the thread.
+/// A hash of what is shown of a number's context: its frames, and the sites that nothing else tells apart. None
+/// for a context that the shadow stack does not know, since a handler has interrupted the thread.
 pub(super) fn hash(decoder: &Decoder, context: &Context, capture: &Capture<'_>) -> Option<u64> {
     if capture.open || capture.records.iter().any(|record| record.signal) {
         return None;
