@@ -43,11 +43,11 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
             if let Some(number) = link.number() {
                 break number;
             }
-            if links.is_lost(link) {
+            let (outer, lost) = links.outer(link.frame());
+            if lost {
                 break unknown_number(true)?;
             }
             fresh.add(link)?;
-            let outer = links.outer(link.frame());
             if outer.is_null() {
                 break 0;
             }

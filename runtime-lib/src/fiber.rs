@@ -174,33 +174,23 @@ impl Links {
         self.low <= frame.addr() && frame < prev.frame() && prev.frame().addr() < self.high
     }
 
-    /// The next frame outwards; [`UNKNOWN`] where the link leads to a place where no frame can be.
+    /// The next frame outwards, [`UNKNOWN`] where the link leads to a place where no frame can be; and whether the id
+    /// in `frame` counts from that of a frame to which no link leads.
     ///
     /// # Safety
     /// `frame` can be read.
     #[inline(always)]
-    pub unsafe fn outer(self, frame: *mut Frame) -> Link {
+    pub unsafe fn outer(self, frame: *mut Frame) -> (Link, bool) {
         // SAFETY: by the contract.
         let prev = unsafe { (*frame).prev };
         let inside = |frame: *mut Frame| (self.low..self.high).contains(&(frame as usize));
         let to = prev.frame();
         // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the thread's.
         let possible = if inside(frame) { frame < to && inside(to) } else { frame < to || inside(to) };
-        if prev.is_null() || possible || to == GONE_LINK.frame() || self.high == ANYWHERE || self.high == 0 {
-            prev
-        } else {
-            UNKNOWN_LINK
-        }
-    }
-
-    /// Returns whether a frame's id counts from one to which no link leads.
-    ///
-    /// # Safety
-    /// The frame can be read.
-    #[inline(always)]
-    pub unsafe fn is_lost(self, link: Link) -> bool {
-        // SAFETY: by the contract.
-        unsafe { is_lost((*link.frame()).prev, self.outer(link.frame())) }
+        let follows =
+            prev.is_null() || possible || to == GONE_LINK.frame() || self.high == ANYWHERE || self.high == 0;
+        let outer = if follows { prev } else { UNKNOWN_LINK };
+        (outer, is_lost(prev, outer))
     }
 }
 
@@ -288,7 +278,7 @@ mod tests {
             // SAFETY: both are frames of the arrays above.
             unsafe {
                 (*from).prev = to;
-                (links.outer(from), links.is_lost(Link::new(from)))
+                links.outer(from)
             }
         };
         let outer = |links: Links, from: *mut Frame, to: *mut Frame| {

@@ -90,15 +90,13 @@ impl Link {
     /// The frame is on the calling thread's chain.
     pub unsafe fn keep_number(self, number: u64) {
         let frame = self.frame();
-        // SAFETY: by the contract. While a signal handler may interrupt, the number is valid only with its own marks.
+        // SAFETY: by the contract. The marks come last: a signal handler that interrupts finds both or writes the same
+        // number, as its chain has the same link. With another link's marks it takes no number from here.
         unsafe {
-            let marked = &raw mut (*frame).marked_site;
-            let site = (*frame).site();
-            marked.write_volatile(site);
-            compiler_fence(Ordering::Release);
             (&raw mut (*frame).handle).write_volatile(number);
             compiler_fence(Ordering::Release);
-            marked.write_volatile(site.map_addr(|address| address | self.marks()));
+            let site = (*frame).site();
+            (&raw mut (*frame).marked_site).write_volatile(site.map_addr(|address| address | self.marks()));
         }
     }
 

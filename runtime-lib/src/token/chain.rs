@@ -48,11 +48,11 @@ impl Frames {
         if !self.suspect {
             // SAFETY: a live frame of this thread's chain.
             return unsafe {
-                if self.links.is_lost(link) {
+                let (prev, lost) = self.links.outer(frame);
+                if lost {
                     self.damaged = true;
                     return None;
                 }
-                let prev = self.links.outer(frame);
                 Some(Frame::new(prev, (*frame).id.wrapping_sub(prev.base()), (*frame).marked_site))
             };
         }
@@ -71,7 +71,7 @@ impl Frames {
         self.damaged |= words.is_none();
         let [_, id, site] = words?;
         // SAFETY: its words are readable.
-        let (prev, lost) = unsafe { (self.links.outer(frame), self.links.is_lost(link)) };
+        let (prev, lost) = unsafe { self.links.outer(frame) };
         let base = self.base(prev).filter(|_| !lost);
         self.damaged |= base.is_none();
         Some(Frame::new(prev, id.wrapping_sub(base?), site as *const u8))
