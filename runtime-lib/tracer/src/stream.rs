@@ -406,9 +406,9 @@ pub unsafe fn sync(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// Writes a special word with those that follow it, or none, and in front of it the pending bits. A chunk that began
-/// where the place of emitted code is not known could not be read without those before: there is room for some words
-/// before that.
+/// Writes a special word with those that follow it, or none, and in front of it the pending bits. Between two handlers
+/// the place of emitted code is not known: a chunk that began there could not be read without those before, so there is
+/// room for some words before that.
 ///
 /// # Safety
 /// The area is that of the block's stream, which has begun; there are at most 5 words.
@@ -424,8 +424,9 @@ pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
         if !group.is_empty() {
             write_group(block, area, group);
         }
-        let later = if (*area).stream.from.pc == 0 { HERE * size_of::<u64>() } else { 0 };
-        if (*block).next.addr() > (*area).stream.limit + later {
+        let stream = &(*area).stream;
+        let later = if stream.level > 0 && stream.from.pc == 0 { HERE * size_of::<u64>() } else { 0 };
+        if (*block).next.addr() > stream.limit + later {
             next_chunk(block, area);
         }
     }
