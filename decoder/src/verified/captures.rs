@@ -394,8 +394,14 @@ impl<'a> Places<'a> {
             let innermost = std::mem::take(&mut self.innermost);
             let told_late = innermost && inner != Inner::Other || inner == Inner::Resumes;
             let (decoder, records) = (self.decoder, self.records);
-            let reaches =
-                |place: usize| told_late && may_reach(&decoder.images.symbols, records.get(place), owner);
+            // A function that has left its activation to this one has taken its own record off.
+            let is_left_to = matches!(
+                self.context.pieces.get(number + 1),
+                Some(Piece::Tail(_) | Piece::Named(FrameKind::Tail, ..))
+            );
+            let reaches = |place: usize| {
+                told_late && (is_left_to || may_reach(&decoder.images.symbols, records.get(place), owner))
+            };
             self.step(|record| record.functions.contains(&owner), reaches);
             return true;
         }
