@@ -79,7 +79,7 @@ impl Link {
         // SAFETY: by the contract. Volatile, because signal handlers of the same thread write both words.
         unsafe {
             let site = (&raw const (*frame).marked_site).read_volatile();
-            let is_kept = site.addr() & (layout::NUMBERED | layout::NUMBERED_LEFT) == self.marks();
+            let is_kept = (site.addr() ^ self.left_mark()) >> Self::MARKS == layout::NUMBERED >> Self::MARKS;
             is_kept.then(|| (&raw const (*frame).handle).read_volatile())
         }
     }
@@ -96,15 +96,18 @@ impl Link {
             (&raw mut (*frame).handle).write_volatile(number);
             compiler_fence(Ordering::Release);
             let site = (*frame).site();
-            (&raw mut (*frame).marked_site).write_volatile(site.map_addr(|address| address | self.marks()));
+            let marks = layout::NUMBERED | self.left_mark() & layout::NUMBERED_LEFT;
+            (&raw mut (*frame).marked_site).write_volatile(site.map_addr(|address| address | marks));
         }
     }
 
-    /// The marks of the site in a frame whose handle is the number of the chain from here on.
+    /// The bit at which the marks of a number begin, in the site of a frame.
+    const MARKS: u32 = layout::NUMBERED_LEFT.ilog2();
+
+    /// [`NUMBERED_LEFT`](layout::NUMBERED_LEFT) if the link has the mark of a tail call. Lower bits are of no meaning.
     #[inline(always)]
-    fn marks(self) -> usize {
-        const TO_MARK: usize = layout::NUMBERED_LEFT / layout::LEFT as usize;
-        layout::NUMBERED | ((self.0.addr() & layout::LEFT as usize) * TO_MARK)
+    fn left_mark(self) -> usize {
+        self.0.addr() << (Self::MARKS - layout::LEFT.ilog2())
     }
 
     /// The id from which the ids of the sub-path count.
