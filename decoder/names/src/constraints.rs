@@ -57,7 +57,7 @@ fn without_marked(text: &str) -> Option<String> {
     (!out.contains(END)).then_some(out)
 }
 
-/// What is behind the mark that belongs to the one in front of `text`. Between them there must be whole
+/// The text behind the end mark that belongs to the mark in front of `text`. Between them there must be whole
 /// arguments: where a pack is only a part of what is expanded, parts of other arguments would be lost.
 fn behind_marked(text: &str) -> Option<&str> {
     let mut brackets = 0_u32;
@@ -264,7 +264,7 @@ impl<'n> Reader<'n> {
         }
     }
 
-    /// What is asked behind parameters.
+    /// A requirement behind the parameters.
     fn requirement(&mut self) -> Option<()> {
         if self.next() != b'Q' {
             return Some(());
@@ -646,7 +646,7 @@ impl<'n> Reader<'n> {
                 reader.encoding()?;
                 reader.expect("E")
             };
-            // What it names counts.
+            // Its name counts among the substitutions.
             if !self.is_hidden {
                 return self.deeper(written);
             }

@@ -297,13 +297,13 @@ impl Symbols {
         &self.modules[self.functions[function as usize].module as usize]
     }
 
-    #[inline]
     /// Returns whether only the site tells a call from others: nothing is known of its location, or others have
     /// the same one, since a trace tells the copies of a call apart.
     pub(crate) fn is_by_itself(&self, site: &Site) -> bool {
-        site.locations == 0 || self.modules[self.functions[site.function as usize].module as usize].traced
+        site.locations == 0 || self.module_of(site.function).traced
     }
 
+    #[inline]
     pub(crate) fn locations(&self, site: &Site) -> &[Location] {
         &self.locations[site.first_location as usize..][..site.locations as usize]
     }

@@ -55,7 +55,7 @@ fn by_function(stacks: &Stacks) -> Vec<Stack> {
     result
 }
 
-/// What was measured in one function.
+/// A metric of one function.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct OfFunction<'s> {
     function: &'s str,

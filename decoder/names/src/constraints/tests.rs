@@ -1,8 +1,8 @@
 use super::DEEPEST;
 use crate::demangle;
 
-/// What clang-19 has made of programs. `c++filt` does not know all of these; what it knows is the same but for
-/// what templates ask, which is left out here.
+/// Names that clang-19 has made of programs. `c++filt` does not know all of these. Those that it knows are the same
+/// but for what templates ask, which is left out here.
 #[test]
 fn what_templates_ask_is_left_out() {
     for (linkage, expected) in [
