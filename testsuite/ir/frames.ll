@@ -29,9 +29,19 @@ define internal void @loop(i1 %enter, i1 %again) nounwind {
 ; CHECK-NEXT:    load ptr, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
 ; CHECK-NEXT:    %[[#ID:]] = load i64, ptr @__pcce_tls
 ; CHECK:         store i64 %[[#ID]]
-; CHECK-NEXT:    br label %round
+; CHECK:         store ptr {{.*}}@__pcce_sites.
+; CHECK:         store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK:         br label %round
 ; CHECK:       round:
-; CHECK-NEXT:    getelementptr inbounds i8, ptr %pcce.frame, i64 16
+; Code without the pass may have left another state.
+; CHECK-NEXT:    store ptr %pcce.frame, ptr getelementptr inbounds (i8, ptr @__pcce_tls, i64 8)
+; CHECK-NEXT:    fence
+; CHECK-NEXT:    store i64 0, ptr @__pcce_tls
+; CHECK-NEXT:    call void @external()
+; CHECK-NEXT:    br i1 %again, label %round, label %[[BEHIND:.+]]
+; CHECK:       [[BEHIND]]:
+; CHECK:         store i64 %{{.+}}, ptr @__pcce_tls
+; CHECK:         br label %out
 entry:
   br i1 %enter, label %round, label %out
 round:

@@ -8,12 +8,16 @@ use petgraph::algo::dominators::simple_fast;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 /// A basic block of a function.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FlowBlock {
     /// Expected executions for one execution of the function.
     pub frequency: f64,
     /// The successor edges, in the order of the code.
     pub ways: Vec<Way>,
+    /// It ends with a call that may throw to another of the function's blocks.
+    pub throws: bool,
+    /// The state that the function found is stored at its beginning.
+    pub restores: bool,
 }
 
 /// An edge from the end of one block to the beginning of another.
@@ -140,7 +144,7 @@ mod tests {
     /// A block, and whether it has pushes.
     fn block(frequency: f64, pushes: bool, ways: &[(u32, f64)]) -> (FlowBlock, bool) {
         let ways = ways.iter().map(|&(to, probability)| Way { to, probability, can_be_split: true });
-        (FlowBlock { frequency, ways: ways.collect() }, pushes)
+        (FlowBlock { frequency, ways: ways.collect(), ..FlowBlock::default() }, pushes)
     }
 
     fn places(blocks: &[(FlowBlock, bool)]) -> Vec<FramePlace> {

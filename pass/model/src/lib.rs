@@ -20,6 +20,7 @@ mod program;
 pub mod replaceable;
 mod silent;
 pub mod slice;
+pub mod states;
 pub mod tail_calls;
 #[cfg(test)]
 mod testing;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::hybrid::{self, Used};
 use crate::numbers::{self, Numbers};
 use crate::replaceable;
+use crate::states::{self, State, Update};
 use crate::{Call, CallKind, Function, Jumps, Program, Reach, RuntimeCall, STD_THREAD, Source, Unannounced};
 
 /// The action at a call.
@@ -48,10 +49,10 @@ pub struct PlannedCall {
     pub call: usize,
     /// The action.
     pub action: Action,
-    /// For an addition: the value that the call before has left added.
-    pub left: u64,
-    /// What the action did stays until the next call. That one takes an added value away, or pushes, too.
-    pub stays: bool,
+    /// The state in front of it.
+    pub before: State,
+    /// The state behind it.
+    pub behind: State,
     /// The number of its site.
     pub site: u32,
     /// The call runs a task, whose address is stored behind the pushed frame.
@@ -80,6 +81,15 @@ impl PlannedCall {
     /// Returns whether the action is a push.
     pub fn pushes(&self) -> bool {
         matches!(self.action, Action::Push(_))
+    }
+
+    /// The state that the action needs.
+    pub fn needs(&self) -> State {
+        match self.action {
+            Action::Add(value) => State::Added(value),
+            Action::Push(push) => State::Pushed(push, self.site),
+            Action::None | Action::Replace(_) | Action::Publish => State::Found,
+        }
     }
 }
 
@@ -122,6 +132,8 @@ pub struct PlannedFunction {
     pub calls: Vec<PlannedCall>,
     /// Where the frame for its pushes is begun, if it pushes.
     pub frame: Option<FrameBegins>,
+    /// Updates of the state between its blocks.
+    pub updates: Vec<Update>,
     /// The site of its own entry, if it always pushes there.
     pub entry_site: Option<u32>,
     /// The site of its stub, if calls of it are replaceable ([`CallKind::Replaceable`]). Such calls reach the
@@ -386,8 +398,8 @@ impl<'a> Maker<'a> {
             calls.push(PlannedCall {
                 call: c,
                 action,
-                left: 0,
-                stays: false,
+                before: State::Found,
+                behind: State::Found,
                 site,
                 runs_task,
                 creation_site,
@@ -506,10 +518,11 @@ impl<'a> Maker<'a> {
         let Basis { program, encoding, used, source, .. } = *self.basis;
         let flow = LazyCell::new(|| source.flow(id));
         let frame = place_frame(&program[id], &calls, || &flow);
-        chain(&program[id], &mut calls, frame.as_ref(), || &flow);
+        let updates = states::keep(&program[id], &mut calls, frame.as_ref(), || &flow);
         PlannedFunction {
             calls,
             frame,
+            updates,
             entry_site,
             stub: None,
             leaves: leaves(program[id].silent, self.open_node.is_some(), encoding.is_entry(id)),
@@ -546,73 +559,6 @@ pub(crate) fn place_frame<'f>(
         }
     }
     Some(begins)
-}
-
-/// Keeps what a call did to the state until the next call behind it, if nothing in between can look. An added value is
-/// then changed to the next one (LLVM cannot know that the intermediate value is not needed: it would make five
-/// instructions instead of two). A frame that the next call pushes again is not popped.
-pub(crate) fn chain<'f>(
-    function: &Function,
-    calls: &mut [PlannedCall],
-    frame: Option<&FrameBegins>,
-    flow: impl FnOnce() -> &'f [FlowBlock],
-) {
-    // Such functions look at the state, or replace it.
-    if function.reads_state || function.returns_twice {
-        return;
-    }
-    for (from, to) in neighbours(function, calls, flow) {
-        let [block, next] = [from, to].map(|place| &function.calls[calls[place].call]);
-        let begins = |frame: &FrameBegins| frame.is_before(next) || frame.on_ways.contains(&(block.block, 0));
-        // A context is taken in front of a call that creates a thread.
-        if frame.is_some_and(begins) || calls[to].creation_site.is_some() {
-            continue;
-        }
-        match (calls[from].action, calls[to].action) {
-            (Action::Add(left), Action::Add(_)) => {
-                calls[from].stays = true;
-                calls[to].left = left;
-            }
-            // A relative push needs the id in its place.
-            (Action::Push(before), Action::Push(then)) if before == then || then == Push::Zero => {
-                calls[from].stays = true;
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The pairs of calls, by their places in the list, of which the second is the only call behind the first, and has the
-/// first in front of it on every path.
-fn neighbours<'f>(
-    function: &Function,
-    calls: &[PlannedCall],
-    flow: impl FnOnce() -> &'f [FlowBlock],
-) -> Vec<(usize, usize)> {
-    let own = |place: usize| &function.calls[calls[place].call];
-    let acts = |place: &usize| matches!(calls[*place].action, Action::Add(_) | Action::Push(_));
-    let mut pairs: Vec<(usize, usize)> =
-        (1..calls.len()).filter(|&to| own(to - 1).block == own(to).block).map(|to| (to - 1, to)).collect();
-    // Assembly may jump elsewhere from the end of its block.
-    let invokes = |place: &usize| own(*place).ends_block && own(*place).kind != CallKind::Asm;
-    let ends: Vec<usize> = (0..calls.len()).filter(acts).filter(invokes).collect();
-    if ends.is_empty() {
-        return pairs;
-    }
-    let flow = flow();
-    let mut first = vec![None; flow.len()];
-    for place in (0..calls.len()).rev() {
-        first[own(place).block as usize] = Some(place);
-    }
-    let mut arrivals = vec![0; flow.len()];
-    flow.iter().flat_map(|block| &block.ways).for_each(|way| arrivals[way.to as usize] += 1);
-    for from in ends {
-        // An invoke returns by the first way.
-        let next = flow[own(from).block as usize].ways.first().map(|way| way.to as usize);
-        let next = next.filter(|&next| arrivals[next] == 1).and_then(|next| first[next]);
-        pairs.extend(next.map(|to| (from, to)));
-    }
-    pairs
 }
 
 /// The bytes of a module's site array, by the numbers of the sites: facts about sites that the runtime needs.

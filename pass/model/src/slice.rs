@@ -14,7 +14,8 @@ use pcce_encoding::{Encoding, FunctionId};
 use crate::bound::Width;
 use crate::hybrid::{self, Used};
 use crate::numbers::{self, Numbers};
-use crate::plan::{self, Action, NumberAt, PlannedCall, PlannedFunction, Push, chain, place_frame};
+use crate::plan::{self, Action, NumberAt, PlannedCall, PlannedFunction, Push, place_frame};
+use crate::states::{self, State};
 use crate::thunks::Thunk;
 use crate::{
     Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, Wanted,
@@ -427,8 +428,8 @@ pub fn planned(
             calls.push(PlannedCall {
                 call,
                 action,
-                left: 0,
-                stays: false,
+                before: State::Found,
+                behind: State::Found,
                 site: row.sites.call,
                 runs_task: function.calls[call].kind.runs_task() && matches!(action, Action::Push(_)),
                 creation_site: row.sites.creation,
@@ -440,10 +441,11 @@ pub fn planned(
         calls.sort_unstable_by_key(|call| call.call);
         let flow = LazyCell::new(|| source.flow(FunctionId::new(i as u32)));
         let frame = place_frame(function, &calls, || &flow);
-        chain(function, &mut calls, frame.as_ref(), || &flow);
+        let updates = states::keep(function, &mut calls, frame.as_ref(), || &flow);
         planned.push(PlannedFunction {
             calls,
             frame,
+            updates,
             entry_site: decided.and_then(|decided| decided.entry_site),
             stub: decided.and_then(|decided| decided.stub),
             leaves: match decided {

@@ -2,7 +2,7 @@
 //! [`crate::facts::Program`].
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pcce_encoding::{FlowBlock, FunctionId, Way};
 
@@ -103,12 +103,13 @@ impl Source for Code<'_> {
 
     fn flow(&self, function: FunctionId) -> Vec<FlowBlock> {
         let Some(code) = self.functions.get(function.index()) else {
-            return vec![FlowBlock { frequency: 1.0, ways: Vec::new() }];
+            return vec![FlowBlock { frequency: 1.0, ..FlowBlock::default() }];
         };
         let blocks = code.value.blocks();
         let numbers: HashMap<Block<'_>, u32> = blocks.iter().copied().zip(0..).collect();
         let frequencies = self.module.block_frequencies(code.value);
         let mut probabilities = self.module.branch_probabilities(code.value).into_iter();
+        let restores: HashSet<&Block<'_>> = code.comes_back.iter().collect();
         let flow = blocks.iter().zip(frequencies).map(|(block, frequency)| {
             let end = block.terminator();
             let plain = matches!(end.opcode(), Opcode::Br | Opcode::Switch);
@@ -118,7 +119,12 @@ impl Source for Code<'_> {
                 probability: probabilities.next().expect("one for each successor"),
                 can_be_split: plain && successors.iter().filter(|&other| other == to).count() == 1,
             });
-            FlowBlock { frequency, ways: ways.collect() }
+            FlowBlock {
+                frequency,
+                ways: ways.collect(),
+                throws: block.may_throw(),
+                restores: restores.contains(block),
+            }
         });
         flow.collect()
     }

@@ -3,3 +3,4 @@
 mod facts;
 mod numbers;
 mod plan;
+mod states;

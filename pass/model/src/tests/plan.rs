@@ -5,6 +5,7 @@ use pcce_encoding::{EdgeId, Encoding, FlowBlock, FunctionId, Way};
 use pcce_options::PassOptions;
 
 use crate::plan::{self, Action, Basis, Plan, PlannedCall, Push};
+use crate::states::State;
 use crate::testing::*;
 use crate::{
     Call, CallKind, Function, Mode, Program, RuntimeCall, STD_THREAD, Source, SourceLocation, TypeId,
@@ -40,7 +41,7 @@ impl Source for Stub {
 
 /// One block.
 fn straight() -> Stub {
-    Stub { flow: vec![FlowBlock { frequency: 1.0, ways: Vec::new() }], fits_thunk: true }
+    Stub { flow: vec![FlowBlock { frequency: 1.0, ..FlowBlock::default() }], fits_thunk: true }
 }
 
 fn options(given: &str) -> PassOptions {
@@ -227,67 +228,44 @@ fn three_adding(first: u32, second: u32) -> Vec<Function> {
     vec![exported("main", &[within(0), within(first), within(second)]), pointed_to(local("f", &[]))]
 }
 
-fn chained(plan: &Plan) -> Vec<(u64, bool)> {
-    plan.functions[0].calls.iter().map(|call| (call.left, call.stays)).collect()
-}
-
-fn added(call: &PlannedCall) -> u64 {
-    if let Add(value) = call.action { value } else { panic!("{:?}", call.action) }
+/// For each call, whether the state that it needs is kept in front of it and behind it.
+fn kept(plan: &Plan) -> Vec<(bool, bool)> {
+    let kept = |call: &PlannedCall| (call.before != State::Found, call.behind == call.needs());
+    plan.functions[0].calls.iter().map(kept).collect()
 }
 
 #[test]
 fn additions_stay_until_the_next_one_of_the_block() {
-    let plan = plan_of(&MODULE, &three_adding(0, 1));
-    let first = added(&plan.functions[0].calls[0]);
-    assert_eq!(chained(&plan), [(0, true), (first, false), (0, false)]);
+    let plan = plan_of(&MODULE, &three_adding(0, 0));
+    assert_eq!(kept(&plan), [(false, true), (true, true), (true, false)]);
     // Not where something looks, or brings another state.
     for special in [
         Function { reads_state: true, ..three_adding(0, 0)[0].clone() },
         Function { returns_twice: true, ..three_adding(0, 0)[0].clone() },
     ] {
         let plan = plan_of(&MODULE, &[special, three_adding(0, 0)[1].clone()]);
-        assert_eq!(chained(&plan), [(0, false); 3]);
+        assert_eq!(kept(&plan), [(false, false); 3]);
     }
     // Nor across a call that pushes.
     let mut functions = three_adding(0, 0);
     functions[0].calls[1] = external("qsort");
-    assert_eq!(chained(&plan_of(&MODULE, &functions)), [(0, false); 3]);
+    assert_eq!(kept(&plan_of(&MODULE, &functions)), [(false, false); 3]);
 }
 
 #[test]
 fn a_frame_stays_until_the_next_push() {
-    let of = |mode, calls: &[Call]| chained(&plan_of(mode, &[exported("main", calls)]));
+    let of = |mode, calls: &[Call]| kept(&plan_of(mode, &[exported("main", calls)]));
     let indirect = || Call::new(CallKind::Indirect, TypeId(0));
     let compared = || Call { compared: true, ..indirect() };
-    assert_eq!(of(&MODULE, &[external("a"), indirect(), external("b")]), [(0, true), (0, true), (0, false)]);
+    let three = [external("a"), indirect(), external("b")];
+    assert_eq!(of(&MODULE, &three), [(false, true), (true, true), (true, false)]);
     // A context is taken in front of the call.
-    assert_eq!(of(&EXECUTABLE, &[external("a"), external(STD_THREAD)]), [(0, false); 2]);
+    assert_eq!(of(&EXECUTABLE, &[external("a"), external(STD_THREAD)]), [(false, false); 2]);
     // A relative push needs the id.
     assert_eq!(
         of(&EXECUTABLE, &[compared(), external("a"), compared()]),
-        [(0, true), (0, false), (0, false)]
+        [(false, true), (true, false), (false, false)]
     );
-    // The calls of other blocks.
-    let in_block = |block, call: Call| Call { block, ..call };
-    let invoke = |block, call: Call| Call { ends_block: true, ..in_block(block, call) };
-    let blocks = |ways: &[&[u32]]| -> Vec<FlowBlock> {
-        let ways = ways.iter().map(|ways| ways.iter().map(|&to| way(to, 0.5)).collect());
-        ways.map(|ways| FlowBlock { frequency: 1.0, ways }).collect()
-    };
-    let with = |calls: &[Call], flow| {
-        let program = program(&MODULE, &[exported("main", calls)]);
-        let source = Stub { flow, fits_thunk: false };
-        chained(&planned(&program, &encode(&program), "", &source))[0].1
-    };
-    let two = [invoke(0, external("a")), in_block(1, external("b"))];
-    assert!(with(&two, blocks(&[&[1, 2], &[], &[]])));
-    // By the way of the exception, or where others come from elsewhere.
-    assert!(!with(&two, blocks(&[&[2, 1], &[], &[]])));
-    assert!(!with(&two, blocks(&[&[1, 2], &[], &[1]])));
-    // A branch, and assembly that may jump.
-    assert!(!with(&[in_block(0, external("a")), two[1].clone()], blocks(&[&[1, 2], &[], &[]])));
-    let jumps = Call { kind: CallKind::Asm, ..two[0].clone() };
-    assert!(!with(&[jumps, two[1].clone()], blocks(&[&[1, 2], &[], &[]])));
 }
 
 fn way(to: u32, probability: f64) -> Way {
@@ -298,9 +276,9 @@ fn way(to: u32, probability: f64) -> Way {
 fn the_frame_begins_in_front_of_loops_that_push() {
     // Block 0 leads to the loop of block 1, and that to block 2.
     let flow = vec![
-        FlowBlock { frequency: 1.0, ways: vec![way(1, 1.0)] },
-        FlowBlock { frequency: 100.0, ways: vec![way(1, 0.99), way(2, 0.01)] },
-        FlowBlock { frequency: 1.0, ways: Vec::new() },
+        FlowBlock { frequency: 1.0, ways: vec![way(1, 1.0)], ..FlowBlock::default() },
+        FlowBlock { frequency: 100.0, ways: vec![way(1, 0.99), way(2, 0.01)], ..FlowBlock::default() },
+        FlowBlock { frequency: 1.0, ..FlowBlock::default() },
     ];
     let source = Stub { flow, fits_thunk: false };
     let pushes = Call { block: 1, frequency: 100.0, ..external("qsort") };
@@ -323,16 +301,16 @@ fn the_frame_begins_in_front_of_loops_that_push() {
 fn an_addition_does_not_stay_where_the_frame_begins() {
     // The invoke that adds ends block 0, in front of which the frame of the pushes behind it begins.
     let flow = vec![
-        FlowBlock { frequency: 1.0, ways: vec![way(1, 1.0)] },
-        FlowBlock { frequency: 100.0, ways: vec![way(1, 0.99), way(2, 0.01)] },
-        FlowBlock { frequency: 1.0, ways: Vec::new() },
+        FlowBlock { frequency: 1.0, ways: vec![way(1, 1.0)], ..FlowBlock::default() },
+        FlowBlock { frequency: 100.0, ways: vec![way(1, 0.99), way(2, 0.01)], ..FlowBlock::default() },
+        FlowBlock { frequency: 1.0, ..FlowBlock::default() },
     ];
     let source = Stub { flow, fits_thunk: false };
     let invoke = Call { ends_block: true, ..direct(1) };
     let pushes = Call { block: 1, frequency: 100.0, ..external("qsort") };
     let stays = |calls: &[Call]| {
         let program = program(&MODULE, &[exported("main", calls), pointed_to(local("f", &[]))]);
-        chained(&planned(&program, &encode(&program), "", &source))[0].1
+        kept(&planned(&program, &encode(&program), "", &source))[0].1
     };
     assert!(!stays(&[direct(1), invoke.clone(), pushes.clone()]));
     assert!(stays(&[direct(1), direct(1), invoke, pushes]));
@@ -383,7 +361,7 @@ fn copies_of_a_call_are_one_edge_and_one_site() {
     ];
     let program = program(&EXECUTABLE, &functions);
     assert_eq!(program.graph.edges(), 3);
-    let source = Stub { flow: vec![FlowBlock { frequency: 1.0, ways: Vec::new() }; 3], fits_thunk: true };
+    let source = Stub { flow: vec![FlowBlock { frequency: 1.0, ..FlowBlock::default() }; 3], fits_thunk: true };
     let encoding = encode(&program);
     let plan = planned(&program, &encoding, "", &source);
     let sites = |f: usize| plan.functions[f].calls.iter().map(|call| call.site).collect::<Vec<_>>();
@@ -408,7 +386,7 @@ fn copies_of_a_call_go_through_one_thunk() {
     let made = thunks::outline(&mut whole, &mut encoding, &straight());
     let calls: Vec<&[usize]> = made.iter().map(|thunk| &*thunk.calls).collect();
     assert_eq!(calls, [&[0, 1, 2][..], &[3]]);
-    let source = Stub { flow: vec![FlowBlock { frequency: 1.0, ways: Vec::new() }; 3], fits_thunk: true };
+    let source = Stub { flow: vec![FlowBlock { frequency: 1.0, ..FlowBlock::default() }; 3], fits_thunk: true };
     let plan = planned(&whole, &encoding, "", &source);
     assert_eq!(actions(&plan, 1), [Nothing; 4]);
     assert_eq!(plan.functions[1].calls.iter().map(|call| call.site).collect::<Vec<_>>(), [1, 1, 1, 2]);

@@ -11,11 +11,8 @@ use crate::handles::FunctionCode;
 use crate::llvm::{Address, Block, Builder, Instruction, Word};
 use pcce_abi::layout;
 use pcce_model::Function;
+use pcce_model::states::RARELY;
 use pcce_model::plan::{Action, PlannedFunction};
-
-/// From this many executions of invokes for one activation on, it is cheaper to keep the state from the entry
-/// on: two loads and two registers there, two loads and two stores here.
-const RARELY: f64 = 1.0;
 
 /// The place of the state.
 pub enum Found<'m> {
@@ -63,7 +60,7 @@ impl<'m> Found<'m> {
         let known = known(&blocks);
         for block in blocks {
             let end = block.terminator();
-            if !may_throw(block) {
+            if !block.may_throw() {
                 continue;
             }
             others |= !pushes.contains(&end);
@@ -122,17 +119,12 @@ impl<'m> Found<'m> {
     }
 }
 
-/// Returns whether the block ends with an invoke.
-fn may_throw(block: Block<'_>) -> bool {
-    block.terminator().as_call().and_then(|call| call.unwind_destination()).is_some()
-}
-
 /// The blocks that control reaches only through other blocks that end with invokes.
 fn known<'m>(blocks: &[Block<'m>]) -> HashSet<Block<'m>> {
     let mut known: HashSet<Block<'m>> = blocks.iter().skip(1).copied().collect();
     let mut waiting: Vec<Block<'m>> = blocks.first().copied().into_iter().collect();
     while let Some(block) = waiting.pop() {
-        if !may_throw(block) {
+        if !block.may_throw() {
             waiting.extend(block.terminator().successors().into_iter().filter(|next| known.remove(next)));
         }
     }

@@ -14,8 +14,10 @@
 //! frame.site = &sites[s];
 //! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
 //!
-//! // two of them: code without the pass may have left another state, so each push is whole
-//! a push;  call;  a push;  call;  a pop
+//! // two of them, and one in a loop: code without the pass may have left another state, so the frame is put on the
+//! // chain again
+//! a push;  call;  frame.site = &sites[t];  tls.top = &frame;  call;  a pop
+//! a push;  for (…) { tls.top = &frame;  call; }  a pop
 //!
 //! // a relative one, in executables with an open node
 //! frame.site = &sites[s];
@@ -63,6 +65,7 @@ use crate::handles::{Code, FunctionCode};
 use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall};
 use crate::places;
 use pcce_model::plan::{Action, FrameBegins, Leaves, PlannedCall, PlannedFunction, Push};
+use pcce_model::states::State;
 use pcce_model::{CallKind, Function, RuntimeCall, Unannounced};
 
 /// Rewrites a function.
@@ -102,7 +105,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     pub fn run(mut self) {
         self.prologue();
         // No terminator has updates in front of it yet.
-        self.begin_early();
+        self.between_blocks();
         self.found.write_at_ends(self.b, self.symbols);
         for call in &self.planned.calls {
             self.call(call);
@@ -152,8 +155,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             calls: vec![PlannedCall {
                 call: 0,
                 action: Action::Push(Push::Zero),
-                left: 0,
-                stays: false,
+                before: State::Found,
+                behind: State::Found,
                 site,
                 runs_task: false,
                 creation_site: None,
@@ -162,6 +165,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 number: None,
             }],
             frame: Some(FrameBegins { at_pushes: [0].into(), ..FrameBegins::default() }),
+            updates: Vec::new(),
             entry_site: None,
             stub: None,
             leaves: Leaves::Marking,
@@ -283,6 +287,12 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         let b = self.b;
         b.store(site, b.offset(frame, layout::FRAME_SITE));
         b.signal_fence();
+        self.publish_frame(frame, push);
+    }
+
+    /// Puts the frame on the chain.
+    fn publish_frame(&self, frame: Address<'m>, push: Push) {
+        let b = self.b;
         match push {
             Push::Relative => b.store(b.offset(frame, layout::RELATIVE), self.symbols.top),
             Push::Zero => {
@@ -327,19 +337,53 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    /// Begins the frame at its planned places outside of pushes.
-    fn begin_early(&self) {
-        let (Some(frame), Some(begins)) = (self.frame, &self.planned.frame) else { return };
+    /// Begins the frame at its planned places outside of pushes, and updates the state where no call is.
+    fn between_blocks(&self) {
         let blocks = self.code.value.blocks();
-        let on_ways = begins.on_ways.iter().map(|&(from, way)| {
+        let on_edge = |from: u32, way: u32| {
             let from = blocks[from as usize];
             from.terminator().successors()[way as usize].on_edge_from(from)
-        });
-        let on_ways: Vec<Block<'_>> = on_ways.collect();
-        for block in begins.at_ends.iter().map(|&block| blocks[block as usize]).chain(on_ways) {
-            let end = block.terminator();
-            self.b.before(end, end);
-            self.begin(frame);
+        };
+        if let (Some(frame), Some(begins)) = (self.frame, &self.planned.frame) {
+            let on_ways: Vec<Block<'_>> = begins.on_ways.iter().map(|&(from, way)| on_edge(from, way)).collect();
+            for block in begins.at_ends.iter().map(|&block| blocks[block as usize]).chain(on_ways) {
+                let end = block.terminator();
+                self.b.before(end, end);
+                self.begin(frame);
+            }
+        }
+        for update in &self.planned.updates {
+            let edge = (update.block, update.way);
+            let block = on_edge(edge.0, edge.1);
+            let begins = self.planned.frame.as_ref().is_some_and(|begins| begins.on_ways.contains(&edge));
+            let at = if begins { block.terminator() } else { block.first_after_pads() };
+            self.b.before(at, at);
+            self.update(update.from, update.to);
+        }
+    }
+
+    /// Changes the state from one to another.
+    fn update(&self, from: State, to: State) {
+        let frame = || self.frame.expect("made for every function that pushes");
+        match (from, to) {
+            (from, to) if from == to => {}
+            (State::Found, State::Found) => {}
+            (State::Added(old), State::Added(new)) => self.add(old, new),
+            (State::Pushed(before, _), State::Pushed(push, site)) if before == push => {
+                self.b.store(self.site(site), self.b.offset(frame(), layout::FRAME_SITE));
+                self.b.signal_fence();
+            }
+            (State::Found, State::Added(value)) => self.add(0, value),
+            (State::Found, State::Pushed(push, site))
+            | (State::Pushed(Push::Relative, _), State::Pushed(push @ Push::Zero, site)) => {
+                self.push(frame(), self.site(site), push);
+            }
+            (State::Added(value), State::Found) => self.add(value, 0),
+            (State::Pushed(push, _), State::Found) => self.pop(frame(), push),
+            (State::Added(_), State::Pushed(..)) | (State::Pushed(..), State::Added(_) | State::Pushed(..)) => {
+                self.update(from, State::Found);
+                self.update(State::Found, to);
+            }
         }
     }
 
@@ -364,61 +408,61 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         if call.keeps_frame || reaches {
             instruction.clear_tail();
         }
-        match call.action {
-            Action::Replace(runtime) => self.replace(instruction, call, runtime),
-            Action::None if self.shadow.is_none() => {}
-            Action::None | Action::Add(_) | Action::Push(_) | Action::Publish => {
-                let behind = places::behind(instruction);
-                self.b.before(at, *instruction);
-                self.before_call(call, instruction);
-                if let Some(behind) = behind {
-                    self.b.before(behind, *instruction);
-                    self.behind_call(call);
-                }
-            }
+        let behind = places::behind(instruction);
+        self.b.before(at, *instruction);
+        self.before_call(call, instruction);
+        if let Some(behind) = behind {
+            self.b.before(behind, *instruction);
+            self.behind_call(call);
+        }
+        if let Action::Replace(runtime) = call.action {
+            self.replace(instruction, call, runtime);
         }
     }
 
     fn before_call(&self, call: &PlannedCall, instruction: Call<'m>) {
+        let replaces = matches!(call.action, Action::Replace(_));
         let state = || instruction.argument(1)?.as_address();
         if let Some((site, state)) = call.creation_site.zip(state()) {
             let (module, ptr) = (self.b.module, self.b.module.ptr());
             let prepare = module.external_function(abi::functions::STD_THREAD, None, &[ptr, ptr]);
             self.b.call(prepare, &[state, self.site(site)]);
         }
-        if let Some(shadow) = self.shadow {
+        if let Some(shadow) = self.shadow.filter(|_| !replaces) {
             self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
             self.b.store(self.b.module.const_i64(0), self.b.offset(shadow, layout::SHADOW_LEFT));
         }
-        match call.action {
-            Action::Add(value) => self.add(call.left, value),
-            Action::Push(push) => {
-                let frame = self.frame.expect("made for every function that pushes");
-                if self.planned.frame.as_ref().is_some_and(|begins| begins.at_pushes.contains(&call.call)) {
-                    self.begin(frame);
-                }
-                if call.runs_task {
-                    let task = instruction.argument(0).and_then(|task| task.as_address());
-                    let task = task.unwrap_or(self.b.module.null());
-                    self.b.store(task, self.b.offset(frame, layout::FRAME_TASK));
-                }
-                self.push(frame, self.site(call.site), push);
+        if let Action::Push(push) = call.action {
+            let frame = self.frame.expect("made for every function that pushes");
+            if self.planned.frame.as_ref().is_some_and(|begins| begins.at_pushes.contains(&call.call)) {
+                self.begin(frame);
             }
-            Action::Publish => self.publish(Some(call.site)),
-            Action::None | Action::Replace(_) => {}
+            if call.runs_task {
+                let task = instruction.argument(0).and_then(|task| task.as_address());
+                let task = task.unwrap_or(self.b.module.null());
+                self.b.store(task, self.b.offset(frame, layout::FRAME_TASK));
+            }
+            let is_pushed = matches!(call.before, State::Pushed(before, _) if before == push);
+            self.update(call.before, call.needs());
+            // Code without the pass may have left another state.
+            if is_pushed {
+                self.publish_frame(frame, push);
+            }
+        } else {
+            self.update(call.before, call.needs());
+        }
+        if call.action == Action::Publish {
+            self.publish(Some(call.site));
         }
     }
 
     fn behind_call(&self, call: &PlannedCall) {
-        match call.action {
-            Action::Add(value) if !call.stays => self.add(value, 0),
-            Action::Push(push) if !call.stays => {
-                self.pop(self.frame.expect("made for every function that pushes"), push);
-            }
-            Action::Publish => self.publish(None),
-            Action::Add(_) | Action::Push(_) | Action::None | Action::Replace(_) => {}
+        if call.action == Action::Publish {
+            self.publish(None);
         }
-        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow) {
+        self.update(call.needs(), call.behind);
+        let replaces = matches!(call.action, Action::Replace(_));
+        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow.filter(|_| !replaces)) {
             // Code that is not instrumented may have caught an exception that passed through our activations.
             self.b.store(shadow, verify.shadow);
         }

@@ -321,6 +321,11 @@ impl<'m> Block<'m> {
         first.is_some_and(|first| first.opcode() == InstructionOpcode::LandingPad)
     }
 
+    /// Returns whether it ends with an invoke.
+    pub fn may_throw(self) -> bool {
+        self.terminator().as_call().and_then(|call| call.unwind_destination()).is_some()
+    }
+
     /// The block that is executed exactly when control goes from `from`, which leads here, to this one: this
     /// one, or a new one between them.
     pub fn on_edge_from(self, from: Block<'m>) -> Block<'m> {

@@ -1,0 +1,432 @@
+//! The state that a function keeps between its calls.
+//!
+//! An update of the state costs instructions, so the function takes none back that the next call needs again: a value
+//! that several calls add, or the frame that a call in a loop pushes. Which state holds between two calls is a label
+//! of that *segment* of the code. The labels are chosen so that the expected updates cost least: one state after the
+//! other is given to all segments where that makes the sum less, by a minimum cut (α-expansion: Boykov, Veksler and
+//! Zabih, "Fast approximate energy minimization via graph cuts", 2001, §5).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pcce_encoding::FlowBlock;
+use petgraph::algo::dinics;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+
+use crate::plan::{FrameBegins, PlannedCall, Push};
+use crate::{CallKind, Function};
+
+/// The state that a function keeps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum State {
+    /// The state that it found at its entry.
+    #[default]
+    Found,
+    /// Its id has this value more.
+    Added(u64),
+    /// Its frame is on the chain, with this site.
+    Pushed(Push, u32),
+}
+
+/// An update on an edge from one block to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Update {
+    /// The block.
+    pub block: u32,
+    /// The place of the edge among those that leave the block.
+    pub way: u32,
+    /// The state before.
+    pub from: State,
+    /// The state behind.
+    pub to: State,
+}
+
+/// Up to this many executions of invokes for one activation, the state that a function found is written in front of
+/// them. From there on it is cheaper to keep it from the entry on: two loads and two registers there, two loads and
+/// two stores here.
+pub const RARELY: f64 = 1.0;
+
+/// Bound on the nodes of all cuts for one function: some tenths of a second.
+const MOST_NODES: usize = 1 << 18;
+
+/// A state is not kept for so few expected calls.
+const SELDOM: f64 = 0.01;
+
+/// Units of cost for one instruction that is executed once in each activation.
+const UNIT: f64 = 256.0;
+
+/// A cost that nothing outweighs.
+const NEVER: i64 = 1 << 42;
+
+/// The expected executions that count.
+const MOST_EXECUTIONS: f64 = 1e6;
+
+/// The instructions from one state to another.
+fn update(from: State, to: State) -> i64 {
+    use State::{Added, Found, Pushed};
+    let zero = |push| i64::from(push == Push::Zero);
+    match (from, to) {
+        (from, to) if from == to => 0,
+        (Found, Added(_)) | (Added(_), Found | Added(_)) => 1,
+        // The frame's address and its site, each with its store, and 0 for the id.
+        (Found, Pushed(push, _)) => 4 + zero(push),
+        (Pushed(push, _), Found) => 2 + 2 * zero(push),
+        // Only the site is another one.
+        (Pushed(before, _), Pushed(push, _)) if before == push => 2,
+        (Pushed(Push::Relative, _), Pushed(Push::Zero, _)) => update(Found, to),
+        // A relative push needs the id in its place.
+        (from, to) => update(from, Found) + update(Found, to),
+    }
+}
+
+/// The instructions in front of a call that needs the state `to`. Code without the pass may have left another state, so
+/// each push puts its frame on the chain again.
+fn update_for_call(from: State, to: State) -> i64 {
+    match (from, to) {
+        (State::Pushed(before, site), State::Pushed(push, of_call)) if before == push => {
+            1 + i64::from(push == Push::Zero) + if site == of_call { 0 } else { 2 }
+        }
+        _ => update(from, to),
+    }
+}
+
+/// The state that a call needs, and how often it is executed.
+#[derive(Clone, Copy)]
+struct Needed {
+    state: State,
+    executions: i64,
+    /// The call's own code begins with the state that the function found.
+    begins_found: bool,
+    /// The frame is begun in front of it.
+    begins_frame: bool,
+}
+
+/// Code without updates: from a call or the beginning of a block to a call or the end of the block.
+#[derive(Clone, Default)]
+struct Segment {
+    behind: Option<Needed>,
+    in_front_of: Option<Needed>,
+    /// It has the state that the function found.
+    is_found: bool,
+    /// The frame was begun on every way to it.
+    is_begun: bool,
+    state: State,
+    /// Edges, by their numbers.
+    edges: Vec<usize>,
+}
+
+impl Segment {
+    /// The cost of the updates at its ends, if it has this state.
+    fn cost(&self, state: State) -> i64 {
+        let fixed = self.is_found || self.in_front_of.is_some_and(|next| next.begins_found);
+        let impossible = match state {
+            State::Found => false,
+            State::Added(_) => fixed,
+            State::Pushed(..) => fixed || !self.is_begun,
+        };
+        let behind = self.behind.map_or(0, |call| call.executions * update(call.state, state));
+        let in_front = self.in_front_of.map_or(0, |call| call.executions * update_for_call(state, call.state));
+        behind + in_front + if impossible { NEVER } else { 0 }
+    }
+}
+
+/// An edge of the flow, from the last segment of one block to the first of another.
+struct Edge {
+    from: usize,
+    to: usize,
+    block: u32,
+    way: u32,
+    /// Expected executions, in units; [`NEVER`] if no code can be inserted.
+    executions: i64,
+}
+
+impl Edge {
+    fn cost(&self, from: State, to: State) -> i64 {
+        self.executions.saturating_mul(update(from, to)).min(NEVER)
+    }
+}
+
+/// Decides which states are kept between the calls ([`PlannedCall::before`], [`PlannedCall::behind`]). Returns the
+/// updates that are elsewhere.
+pub fn keep<'f>(
+    function: &Function,
+    calls: &mut [PlannedCall],
+    frame: Option<&FrameBegins>,
+    flow: impl FnOnce() -> &'f [FlowBlock],
+) -> Vec<Update> {
+    let acts = |call: &PlannedCall| call.needs() != State::Found;
+    let jumps = |call: &PlannedCall| {
+        let call = &function.calls[call.call];
+        call.ends_block && call.kind == CallKind::Asm
+    };
+    // Such functions look at the state, or replace it. Assembly may jump elsewhere from the end of its block.
+    if function.reads_state || function.returns_twice || !calls.iter().any(acts) || calls.iter().any(jumps) {
+        return Vec::new();
+    }
+    let mut segments = Segments::new(function, calls, frame, flow());
+    segments.label_within();
+    segments.expand_all();
+    segments.write(calls)
+}
+
+struct Segments {
+    list: Vec<Segment>,
+    edges: Vec<Edge>,
+    /// For each call, the segment behind it. The one in front of it is the one before that.
+    behind_calls: Vec<usize>,
+}
+
+impl Segments {
+    fn new(
+        function: &Function,
+        calls: &[PlannedCall],
+        frame: Option<&FrameBegins>,
+        flow: &[FlowBlock],
+    ) -> Self {
+        let executions = |expected: f64| ((expected.min(MOST_EXECUTIONS) * UNIT) as i64).max(1);
+        let mut within: Vec<Vec<usize>> = vec![Vec::new(); flow.len()];
+        for (place, call) in calls.iter().enumerate() {
+            within[function.calls[call.call].block as usize].push(place);
+        }
+        let known = known(flow);
+        let (mut list, mut ends, mut behind_calls) = (Vec::new(), Vec::new(), vec![0; calls.len()]);
+        for (b, (block, places)) in flow.iter().zip(&within).enumerate() {
+            let first = list.len();
+            let frequency = executions(block.frequency);
+            let mut segment = Segment::default();
+            for &place in places {
+                let call = &calls[place];
+                let of_function = &function.calls[call.call];
+                let begins = |frame: &FrameBegins| {
+                    frame.at_pushes.contains(&call.call) || frame.is_before(of_function)
+                };
+                let begins_frame = frame.is_some_and(begins);
+                let needed = Needed {
+                    state: call.needs(),
+                    executions: frequency,
+                    // A context is taken in front of a call that creates a thread.
+                    begins_found: begins_frame || call.creation_site.is_some(),
+                    begins_frame,
+                };
+                list.push(Segment { in_front_of: Some(needed), ..segment });
+                behind_calls[place] = list.len();
+                segment = Segment { behind: Some(needed), ..Segment::default() };
+            }
+            list.push(segment);
+            let last = list.len() - 1;
+            let ends_with_call = places.last().is_some_and(|&last| function.calls[calls[last].call].ends_block);
+            let begins_at_end = frame.is_some_and(|frame| frame.at_ends.contains(&(b as u32)));
+            list[last].is_found |= block.ways.is_empty() || begins_at_end && !ends_with_call;
+            // The state that the function found is written in front of the first call, or at the end.
+            let rarely = places.first().is_none_or(|&call| function.calls[calls[call].call].frequency <= RARELY);
+            list[first].is_found |= b == 0 || block.restores || block.throws && !known[b] && rarely;
+            ends.push((first, last));
+        }
+        let mut edges = Vec::new();
+        for ((block, &(_, from)), number) in flow.iter().zip(&ends).zip(0..) {
+            for (way, place) in block.ways.iter().zip(0..) {
+                let to = ends[way.to as usize].0;
+                let begins = frame.is_some_and(|frame| frame.on_ways.contains(&(number, place)));
+                list[from].is_found |= begins;
+                if flow[way.to as usize].restores {
+                    continue;
+                }
+                let executions = match way.can_be_split {
+                    true => executions(block.frequency * way.probability),
+                    false => NEVER,
+                };
+                for end in [from, to] {
+                    list[end].edges.push(edges.len());
+                }
+                edges.push(Edge { from, to, block: number, way: place, executions });
+            }
+        }
+        for (&(first, last), begun) in ends.iter().zip(begun(flow, &ends, &list, frame)) {
+            let mut begun = begun;
+            for segment in &mut list[first..=last] {
+                segment.is_begun = begun;
+                begun |= segment.in_front_of.is_some_and(|call| call.begins_frame);
+            }
+        }
+        Self { list, edges, behind_calls }
+    }
+
+    /// Labels the segments between two calls of one block, which are on no edge.
+    fn label_within(&mut self) {
+        for segment in &mut self.list {
+            let (Some(before), Some(next)) = (segment.behind, segment.in_front_of) else { continue };
+            let states = [State::Found, before.state, next.state];
+            segment.state = states.into_iter().min_by_key(|&state| segment.cost(state)).expect("three states");
+        }
+    }
+
+    /// Expands each state that calls need, those of frequent calls first.
+    fn expand_all(&mut self) {
+        let mut states: BTreeMap<(u64, u64), (State, i64)> = BTreeMap::new();
+        for call in self.list.iter().filter_map(|segment| segment.behind) {
+            let key = match call.state {
+                State::Found => continue,
+                State::Added(value) => (0, value),
+                State::Pushed(push, site) => (1 + u64::from(push == Push::Zero), site.into()),
+            };
+            states.entry(key).or_insert((call.state, 0)).1 += call.executions;
+        }
+        let mut states: Vec<(State, i64)> = states.into_values().collect();
+        states.retain(|&(_, executions)| executions as f64 >= SELDOM * UNIT);
+        states.sort_by_key(|&(_, executions)| std::cmp::Reverse(executions));
+        let mut budget = MOST_NODES;
+        for (state, _) in states {
+            let nodes = self.around(state);
+            let Some(left) = budget.checked_sub(nodes.len()) else { return };
+            budget = left;
+            self.expand(state, &nodes);
+        }
+    }
+
+    /// The segments that may take part when this state is given to more of them: those that a call with the state is
+    /// next to, and those that edges lead to from there without a segment that must have the state that was found.
+    fn around(&self, state: State) -> Vec<usize> {
+        let free = |segment: &Segment| segment.state != state && segment.cost(state) < NEVER;
+        let next_to = |segment: &Segment| {
+            [segment.behind, segment.in_front_of].into_iter().flatten().any(|call| call.state == state)
+        };
+        let starts = |&i: &usize| {
+            let segment = &self.list[i];
+            !segment.edges.is_empty() && next_to(segment) && free(segment)
+        };
+        let mut nodes: Vec<usize> = (0..self.list.len()).filter(starts).collect();
+        let mut seen = vec![false; self.list.len()];
+        nodes.iter().for_each(|&node| seen[node] = true);
+        let mut done = 0;
+        while let Some(&node) = nodes.get(done) {
+            done += 1;
+            for &edge in &self.list[node].edges {
+                let Edge { from, to, .. } = self.edges[edge];
+                let other = if from == node { to } else { from };
+                if !seen[other] && free(&self.list[other]) {
+                    seen[other] = true;
+                    nodes.push(other);
+                }
+            }
+        }
+        nodes
+    }
+
+    /// Gives the state to those of the nodes where that makes the sum of the costs least.
+    fn expand(&mut self, state: State, nodes: &[usize]) {
+        let numbers: BTreeMap<usize, usize> = nodes.iter().copied().zip(0..).collect();
+        // The further cost of the state, against the one that the segment has.
+        let mut further: Vec<i64> = Vec::with_capacity(nodes.len());
+        let mut graph = DiGraph::<(), u64>::with_capacity(nodes.len() + 2, 3 * nodes.len());
+        for &node in nodes {
+            let segment = &self.list[node];
+            further.push(segment.cost(state) - segment.cost(segment.state));
+            graph.add_node(());
+        }
+        let mut edges: Vec<usize> = nodes.iter().flat_map(|&node| &self.list[node].edges).copied().collect();
+        edges.sort_unstable();
+        edges.dedup();
+        for edge in edges {
+            let edge = &self.edges[edge];
+            let [before, behind] = [edge.from, edge.to].map(|end| self.list[end].state);
+            let [kept, from_new, to_new] =
+                [(before, behind), (state, behind), (before, state)].map(|(from, to)| edge.cost(from, to));
+            match (numbers.get(&edge.from), numbers.get(&edge.to)) {
+                (Some(&from), Some(&to)) => {
+                    // Both, one and the other, and what only one of them costs.
+                    further[from] += from_new - kept;
+                    further[to] -= from_new;
+                    let one = (from_new + to_new - kept).max(0);
+                    graph.add_edge(NodeIndex::new(to), NodeIndex::new(from), one as u64);
+                }
+                (Some(&from), None) => further[from] += from_new - kept,
+                (None, Some(&to)) => further[to] += to_new - kept,
+                (None, None) => {}
+            }
+        }
+        // On the side of the source are those that get the state.
+        let [source, sink] = [graph.add_node(()), graph.add_node(())];
+        for (&further, node) in further.iter().zip(0..) {
+            match further {
+                0.. => graph.add_edge(NodeIndex::new(node), sink, further.unsigned_abs()),
+                _ => graph.add_edge(source, NodeIndex::new(node), further.unsigned_abs()),
+            };
+        }
+        let (_, flows) = dinics(&graph, source, sink);
+        let mut reached = vec![false; graph.node_count()];
+        let mut waiting = VecDeque::from([source]);
+        while let Some(node) = waiting.pop_front() {
+            if std::mem::replace(&mut reached[node.index()], true) {
+                continue;
+            }
+            let ahead = graph.edges(node).filter(|edge| flows[edge.id().index()] < *edge.weight());
+            waiting.extend(ahead.map(|edge| edge.target()));
+            let back = graph.edges_directed(node, petgraph::Direction::Incoming);
+            waiting.extend(back.filter(|edge| flows[edge.id().index()] > 0).map(|edge| edge.source()));
+        }
+        for (&node, reached) in nodes.iter().zip(reached) {
+            if reached {
+                self.list[node].state = state;
+            }
+        }
+    }
+
+    /// Writes the states to the calls, and returns the updates on edges.
+    fn write(self, calls: &mut [PlannedCall]) -> Vec<Update> {
+        for (call, behind) in calls.iter_mut().zip(self.behind_calls) {
+            call.before = self.list[behind - 1].state;
+            call.behind = self.list[behind].state;
+        }
+        let states = |edge: &Edge| (self.list[edge.from].state, self.list[edge.to].state);
+        let updates = self.edges.iter().map(|edge| (edge, states(edge))).filter(|(_, (from, to))| from != to);
+        updates.map(|(edge, (from, to))| Update { block: edge.block, way: edge.way, from, to }).collect()
+    }
+}
+
+/// For each block, whether the frame was begun on every way to it. `ends` are the first and last segments of the blocks.
+fn begun(
+    flow: &[FlowBlock],
+    ends: &[(usize, usize)],
+    segments: &[Segment],
+    frame: Option<&FrameBegins>,
+) -> Vec<bool> {
+    let Some(frame) = frame else { return vec![false; flow.len()] };
+    let begins_in = |block: usize| {
+        let (first, last) = ends[block];
+        let calls = segments[first..=last].iter().filter_map(|segment| segment.in_front_of);
+        frame.at_ends.contains(&(block as u32)) || calls.into_iter().any(|call| call.begins_frame)
+    };
+    let mut begun = vec![true; flow.len()];
+    let mut waiting = vec![0];
+    if let Some(entry) = begun.first_mut() {
+        *entry = false;
+    }
+    while let Some(block) = waiting.pop() {
+        if begins_in(block) {
+            continue;
+        }
+        for (way, number) in flow[block].ways.iter().zip(0..) {
+            let begins = frame.on_ways.contains(&(block as u32, number));
+            if !begins && std::mem::replace(&mut begun[way.to as usize], false) {
+                waiting.push(way.to as usize);
+            }
+        }
+    }
+    begun
+}
+
+/// For each block, whether control reaches it only through other blocks that end with invokes.
+fn known(flow: &[FlowBlock]) -> Vec<bool> {
+    let mut known = vec![true; flow.len()];
+    let mut waiting = vec![0];
+    if let Some(entry) = known.first_mut() {
+        *entry = false;
+    }
+    while let Some(block) = waiting.pop() {
+        if let Some(block) = flow.get(block).filter(|block| !block.throws) {
+            let ways = block.ways.iter().map(|way| way.to as usize);
+            waiting.extend(ways.filter(|&to| std::mem::replace(&mut known[to], false)));
+        }
+    }
+    known
+}
