@@ -125,7 +125,8 @@ impl Segment {
             State::Pushed(..) => fixed || !self.is_begun,
         };
         let behind = self.behind.map_or(0, |call| call.executions * update(call.state, state));
-        let in_front = self.in_front_of.map_or(0, |call| call.executions * update_for_call(state, call.state));
+        let in_front =
+            self.in_front_of.map_or(0, |call| call.executions * update_for_call(state, call.state));
         behind + in_front + if impossible { NEVER } else { 0 }
     }
 }
@@ -214,11 +215,13 @@ impl Segments {
             }
             list.push(segment);
             let last = list.len() - 1;
-            let ends_with_call = places.last().is_some_and(|&last| function.calls[calls[last].call].ends_block);
+            let ends_with_call =
+                places.last().is_some_and(|&last| function.calls[calls[last].call].ends_block);
             let begins_at_end = frame.is_some_and(|frame| frame.at_ends.contains(&(b as u32)));
             list[last].is_found |= block.ways.is_empty() || begins_at_end && !ends_with_call;
             // The state that the function found is written in front of the first call, or at the end.
-            let rarely = places.first().is_none_or(|&call| function.calls[calls[call].call].frequency <= RARELY);
+            let rarely =
+                places.first().is_none_or(|&call| function.calls[calls[call].call].frequency <= RARELY);
             list[first].is_found |= b == 0 || block.restores || block.throws && !known[b] && rarely;
             ends.push((first, last));
         }
@@ -256,7 +259,8 @@ impl Segments {
         for segment in &mut self.list {
             let (Some(before), Some(next)) = (segment.behind, segment.in_front_of) else { continue };
             let states = [State::Found, before.state, next.state];
-            segment.state = states.into_iter().min_by_key(|&state| segment.cost(state)).expect("three states");
+            segment.state =
+                states.into_iter().min_by_key(|&state| segment.cost(state)).expect("three states");
         }
     }
 
@@ -429,4 +433,84 @@ fn known(flow: &[FlowBlock]) -> Vec<bool> {
         }
     }
     known
+}
+
+#[cfg(test)]
+mod tests {
+    use pcce_encoding::Way;
+
+    use super::*;
+
+    impl Segments {
+        fn cost(&self) -> i64 {
+            let within: i64 = self.list.iter().map(|segment| segment.cost(segment.state)).sum();
+            let states = |edge: &Edge| (self.list[edge.from].state, self.list[edge.to].state);
+            within + self.edges.iter().map(|edge| edge.cost(states(edge).0, states(edge).1)).sum::<i64>()
+        }
+    }
+
+    fn needed(state: State, executions: i64) -> Option<Needed> {
+        Some(Needed { state, executions, begins_found: false, begins_frame: false })
+    }
+
+    /// With one state besides that which was found, no other labels cost less.
+    #[test]
+    fn a_cut_is_the_best_choice_of_one_state() {
+        let mut random = 1_u64;
+        let mut below = move |bound: usize| {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((random >> 33) % bound as u64) as usize
+        };
+        let states = [State::Added(1), State::Pushed(Push::Zero, 1), State::Pushed(Push::Relative, 1)];
+        for round in 0..600 {
+            let state = states[round % 3];
+            let count = 1 + below(9);
+            let mut call = || match below(4) {
+                0 => None,
+                1 => needed(State::Found, below(500) as i64 + 1),
+                _ => needed(state, below(500) as i64 + 1),
+            };
+            let segment = |_| {
+                let (behind, in_front_of) = (call(), call());
+                Segment { behind, in_front_of, is_begun: true, ..Segment::default() }
+            };
+            let list: Vec<Segment> = (0..count).map(segment).collect();
+            let mut segments = Segments { list, edges: Vec::new(), behind_calls: Vec::new() };
+            segments.list[0].is_found = true;
+            // In functions, each call is in front of a segment.
+            segments.list[0].behind = needed(state, 1000);
+            for number in 0..below(2 * count + 1) {
+                let (from, to) = (below(count), below(count));
+                let executions = if below(8) == 0 { NEVER } else { below(500) as i64 + 1 };
+                segments.edges.push(Edge { from, to, block: 0, way: 0, executions });
+                [from, to].into_iter().for_each(|end| segments.list[end].edges.push(number));
+            }
+            segments.label_within();
+            let best = (0..1_u32 << count).map(|bits| {
+                for (i, segment) in segments.list.iter_mut().enumerate().filter(|(_, s)| !s.edges.is_empty())
+                {
+                    segment.state = if bits >> i & 1 == 1 { state } else { State::Found };
+                }
+                segments.cost()
+            });
+            let best = best.min().expect("at least one");
+            for segment in segments.list.iter_mut().filter(|segment| !segment.edges.is_empty()) {
+                segment.state = State::Found;
+            }
+            segments.expand_all();
+            assert_eq!(segments.cost(), best, "{round}");
+        }
+    }
+
+    #[test]
+    fn invokes_that_follow_invokes_are_known() {
+        let way = |to| Way { to, probability: 0.5, can_be_split: false };
+        let block = |throws, ways: &[u32]| FlowBlock {
+            ways: ways.iter().copied().map(way).collect(),
+            throws,
+            ..FlowBlock::default()
+        };
+        let flow = [block(false, &[1, 3]), block(true, &[2]), block(true, &[3]), block(false, &[])];
+        assert_eq!(known(&flow), [false, false, true, false]);
+    }
 }

@@ -361,7 +361,8 @@ fn copies_of_a_call_are_one_edge_and_one_site() {
     ];
     let program = program(&EXECUTABLE, &functions);
     assert_eq!(program.graph.edges(), 3);
-    let source = Stub { flow: vec![FlowBlock { frequency: 1.0, ..FlowBlock::default() }; 3], fits_thunk: true };
+    let source =
+        Stub { flow: vec![FlowBlock { frequency: 1.0, ..FlowBlock::default() }; 3], fits_thunk: true };
     let encoding = encode(&program);
     let plan = planned(&program, &encoding, "", &source);
     let sites = |f: usize| plan.functions[f].calls.iter().map(|call| call.site).collect::<Vec<_>>();
@@ -386,7 +387,8 @@ fn copies_of_a_call_go_through_one_thunk() {
     let made = thunks::outline(&mut whole, &mut encoding, &straight());
     let calls: Vec<&[usize]> = made.iter().map(|thunk| &*thunk.calls).collect();
     assert_eq!(calls, [&[0, 1, 2][..], &[3]]);
-    let source = Stub { flow: vec![FlowBlock { frequency: 1.0, ..FlowBlock::default() }; 3], fits_thunk: true };
+    let source =
+        Stub { flow: vec![FlowBlock { frequency: 1.0, ..FlowBlock::default() }; 3], fits_thunk: true };
     let plan = planned(&whole, &encoding, "", &source);
     assert_eq!(actions(&plan, 1), [Nothing; 4]);
     assert_eq!(plan.functions[1].calls.iter().map(|call| call.site).collect::<Vec<_>>(), [1, 1, 1, 2]);

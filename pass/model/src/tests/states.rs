@@ -90,7 +90,9 @@ impl Code {
                 begin(state, &mut begun);
             }
             let taken = &of_block.ways[way as usize];
-            if let Some(update) = self.updates.iter().find(|update| (update.block, update.way) == (block, way)) {
+            if let Some(update) =
+                self.updates.iter().find(|update| (update.block, update.way) == (block, way))
+            {
                 assert!(taken.can_be_split);
                 assert_eq!(update.from, state);
                 state = update.to;

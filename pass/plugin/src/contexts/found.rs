@@ -11,8 +11,8 @@ use crate::handles::FunctionCode;
 use crate::llvm::{Address, Block, Builder, Instruction, Word};
 use pcce_abi::layout;
 use pcce_model::Function;
-use pcce_model::states::RARELY;
 use pcce_model::plan::{Action, PlannedFunction};
+use pcce_model::states::RARELY;
 
 /// The place of the state.
 pub enum Found<'m> {

@@ -345,7 +345,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             from.terminator().successors()[way as usize].on_edge_from(from)
         };
         if let (Some(frame), Some(begins)) = (self.frame, &self.planned.frame) {
-            let on_ways: Vec<Block<'_>> = begins.on_ways.iter().map(|&(from, way)| on_edge(from, way)).collect();
+            let on_ways: Vec<Block<'_>> =
+                begins.on_ways.iter().map(|&(from, way)| on_edge(from, way)).collect();
             for block in begins.at_ends.iter().map(|&block| blocks[block as usize]).chain(on_ways) {
                 let end = block.terminator();
                 self.b.before(end, end);
@@ -380,7 +381,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             }
             (State::Added(value), State::Found) => self.add(value, 0),
             (State::Pushed(push, _), State::Found) => self.pop(frame(), push),
-            (State::Added(_), State::Pushed(..)) | (State::Pushed(..), State::Added(_) | State::Pushed(..)) => {
+            (State::Added(_), State::Pushed(..))
+            | (State::Pushed(..), State::Added(_) | State::Pushed(..)) => {
                 self.update(from, State::Found);
                 self.update(State::Found, to);
             }
