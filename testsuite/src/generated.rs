@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::runner::{
     check_report, compare_numbers, compile, decode, ordinary_lines, show_output_difference, shown_lines,
 };
-use crate::{Output, artifact, command, llvm, matrix, repository, run_within, verified_captures};
+use crate::{Output, artifact, command, llvm, matrix, repository, run, run_within, verified_captures};
 
 /// The generator of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,7 +262,13 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         if verify {
             all_compared += check_report(&report(&executable), false, &mut text);
             let images = [executable.as_path(), &library];
-            let images = if sources.has_library { &images[..] } else { &images[..1] };
+            // A library of which no function is instrumented has no dictionary.
+            let has_dictionary = || {
+                let dict = &["dict", &library.display().to_string(), "-o", "/dev/null"];
+                run(&mut command(artifact("pcce"), dict)).status == 0
+            };
+            let two = sources.has_library && has_dictionary();
+            let images = if two { &images[..] } else { &images[..1] };
             match verified_captures::compare(images, &verified_captures::file(&executable)) {
                 Ok((equal, partly)) => all_captured += equal + partly,
                 Err(error) => text.push_str(&error),
