@@ -387,7 +387,7 @@ impl Segments {
     }
 }
 
-/// For each block, whether the frame was begun on every way to it. `ends` are the first and last segments of the blocks.
+/// For each block, whether the frame was begun on every way to it. `ends`: the first and last segments of the blocks.
 fn begun(
     flow: &[FlowBlock],
     ends: &[(usize, usize)],

@@ -118,7 +118,9 @@ fn tail_calls_that_are_kept_become_jumps() {
         for result in 0..RESULTS.len() {
             for (parameters, given) in PARAMETERS.iter().enumerate() {
                 let is_invalid = (given.contains("sret") && result != 0)
-                    || (given.contains("swift") && *name == "preserve_nonecc");
+                    || (given.contains("swift") && *name == "preserve_nonecc")
+                    // LLVM 19 passes them on the stack of the x87, and then crashes in some runs.
+                    || (given.contains("x86_fp80") && *name == "x86_vectorcallcc");
                 if !is_invalid {
                     add([0, 0, convention, result, parameters, 0]);
                 }

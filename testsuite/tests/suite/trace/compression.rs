@@ -100,7 +100,7 @@ fn compressing_can_be_stopped() {
     let folder = work_folder("trace-compress/stopped");
     let (trace, packed) = (folder.join("trace"), folder.join("trace.zst"));
     for signal in ["-TERM", "-HUP"] {
-        let mut program = start(&trace, "2000", &[]);
+        let mut program = start(&trace, "20000", &[]);
         let mut compress = command(artifact("pcce"), &["trace", "compress"]);
         let compress = compress.arg(&trace).stderr(Stdio::piped()).spawn().expect("pcce");
         thread::sleep(Duration::from_millis(200));
