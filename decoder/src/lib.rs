@@ -44,5 +44,5 @@ pub use images::{Cause, InvalidDictionary};
 pub use load::{debug_files, program};
 pub use pcce_names as names;
 pub use session::{filter, store};
-pub use show::{graph, render, standing, style};
+pub use show::{folding, graph, render, standing, style};
 pub use token::{Token, TokenError};

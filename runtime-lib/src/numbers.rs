@@ -208,8 +208,8 @@ fn stop(why: &[u8], error: isize) {
     message.put(b"pcce: the file of numbers: ");
     message.put(why);
     if error != 0 {
-        message.put(b": error ");
-        message.number(error as u64);
+        message.put(b": ");
+        message.error(error as c_int);
     }
     message.put(b"; numbers of contexts that are new from here on cannot be decoded\n");
     complain(message.bytes());
@@ -321,8 +321,8 @@ pub extern "C" fn __pcce_numbers_start(_: c_int, _: *const *const c_char, enviro
         }
         OTHERS => message.put(b"has numbers of others, and this process has given the same ones already"),
         error => {
-            message.put(b"cannot be used: error ");
-            message.number(error as u64);
+            message.put(b"cannot be used: ");
+            message.error(error);
         }
     }
     message.put(b"; numbers of this process cannot be decoded later\n");

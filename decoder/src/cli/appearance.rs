@@ -4,7 +4,10 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use pcce::folding::{DEFAULT, Hidden};
 use pcce::style::Style;
+
+use super::project::Project;
 
 /// How contexts look.
 #[derive(Args)]
@@ -42,15 +45,16 @@ impl Appearance {
     /// The style for standard output, or for a file.
     ///
     /// # Errors
-    /// The working directory is not known, and `--relative-to` needs it.
+    /// The working directory is not known, and `--relative-to` needs it, or the project's settings cannot be read.
     pub fn style(&self, to_file: bool) -> anyhow::Result<Style> {
         let terminal = !to_file && io::stdout().is_terminal();
         let refused = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
         let columns = || console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+        let project = Project::find()?;
         Ok(Style {
             short: self.short,
-            strip_prefixes: self.strip_prefix.clone(),
+            strip_prefixes: self.strip_prefix.iter().chain(&project.strip_prefix).cloned().collect(),
             relative_to: self.relative_to.as_ref().map(std::path::absolute).transpose()?,
             width: match self.width {
                 Some(0) => None,
@@ -62,6 +66,35 @@ impl Appearance {
                 Colour::Always => true,
                 Colour::Never => false,
             },
+            hidden: Hidden::default(),
         })
+    }
+}
+
+/// Which calls of a context are shown as one line.
+#[derive(Args)]
+pub struct Hiding {
+    /// In text, show several calls of these functions that follow one another as one line: a pattern of names
+    /// (app::log*), or, with a slash, of paths of source files; may be given several times. The insides of std::, of
+    /// spdlog and of fmt are shown so without the option
+    #[arg(long, value_name = "PATTERN")]
+    pub hide: Vec<String>,
+    /// Show all calls, each with its line
+    #[arg(long, conflicts_with = "hide")]
+    pub all: bool,
+}
+
+impl Hiding {
+    /// The style, with the calls that are hidden by the options, by the project's settings, and without either.
+    ///
+    /// # Errors
+    /// A pattern, or the project's settings, cannot be read.
+    pub fn on(&self, style: Style) -> anyhow::Result<Style> {
+        if self.all {
+            return Ok(style);
+        }
+        let of_project = Project::find()?.hide;
+        let patterns = self.hide.iter().chain(&of_project).map(String::as_str).chain(DEFAULT);
+        Ok(Style { hidden: Hidden::new(patterns)?, ..style })
     }
 }

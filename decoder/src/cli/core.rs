@@ -94,7 +94,10 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
         return decode::numbers(&decoder, args);
     }
     match args.format {
-        CoreFormat::Text => decode::report(&decoder, &report, &args.appearance.style(false)?),
+        CoreFormat::Text => {
+            let style = args.hiding.on(args.appearance.style(false)?)?;
+            decode::report(&decoder, &report, &style)
+        }
         CoreFormat::Json => json(&decoder, &report),
     }
 }

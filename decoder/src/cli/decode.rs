@@ -33,7 +33,7 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     let token = first.and_then(|first| first.to_str()).filter(is_token);
     let program = first.filter(|_| token.is_none());
     let tokens: Vec<String> = token.map(str::to_owned).into_iter().chain(args.tokens.clone()).collect();
-    let style = args.appearance.style(false)?;
+    let style = args.hiding.on(args.appearance.style(false)?)?;
     let program = program.map(PathBuf::as_path);
     let sources = Sources::open(program, &args.more, &args.dicts, args.numbers.as_deref())?;
     let session = sources.session(args.format.into()).styled(&style);
@@ -73,7 +73,7 @@ pub fn numbers(decoder: &Decoder, args: &CoreArgs) -> anyhow::Result<Status> {
         CoreFormat::Text => Format::Text,
         CoreFormat::Json => Format::Json,
     };
-    let session = Session::new(decoder, format).styled(&args.appearance.style(false)?);
+    let session = Session::new(decoder, format).styled(&args.hiding.on(args.appearance.style(false)?)?);
     let mut output = Output::new(decoder, session, false);
     args.numbers
         .iter()

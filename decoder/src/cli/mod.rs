@@ -12,6 +12,7 @@ pub mod info;
 pub mod link;
 pub mod pages;
 pub mod profile;
+pub mod project;
 pub mod relink;
 pub mod sources;
 pub mod trace;
@@ -27,7 +28,7 @@ use std::sync::OnceLock;
 use pcce::printable::printable;
 use pcce::render::Format;
 
-use appearance::Appearance;
+use appearance::{Appearance, Hiding};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use trace::{TRACE_HELP, TraceAction};
 use views::{CPU_HELP, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAction, ProfileView};
@@ -210,6 +211,8 @@ pub struct DecodeArgs {
     /// How contexts look
     #[command(flatten)]
     pub appearance: Appearance,
+    #[command(flatten)]
+    pub hiding: Hiding,
 }
 
 const DECODE_HELP: &str = "text    one frame a line, innermost first, an empty line between traces
@@ -273,6 +276,8 @@ pub struct FilterArgs {
     /// How contexts look
     #[command(flatten)]
     pub appearance: Appearance,
+    #[command(flatten)]
+    pub hiding: Hiding,
 }
 
 const FILTER_HELP: &str = "Any bytes may stand around the tokens.
@@ -322,6 +327,8 @@ pub struct CoreArgs {
     /// How contexts look
     #[command(flatten)]
     pub appearance: Appearance,
+    #[command(flatten)]
+    pub hiding: Hiding,
 }
 
 const CORE_HELP: &str = "text    as a decoded crash report

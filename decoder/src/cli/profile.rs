@@ -74,7 +74,9 @@ pub fn read_profile(
 pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
     let args = view.args();
     let style = match view {
-        ProfileView::Report { appearance, .. } => appearance.style(args.output.is_some())?,
+        ProfileView::Report { appearance, hiding, .. } => {
+            hiding.on(appearance.style(args.output.is_some())?)?
+        }
         ProfileView::Flamegraph { short, .. } | ProfileView::Folded { short, .. } => {
             Style { short: *short, ..Style::default() }
         }
@@ -88,7 +90,9 @@ pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
             let (by, _) = metric(kind, by.as_deref())?;
             let selection = Selection { by, top: *top };
             output(args.output.as_deref(), |out| match format {
-                ReportFormat::Text => report::text(&profile, &stacks, &program, selection, out),
+                ReportFormat::Text => {
+                    report::text(&profile, &stacks, &program, selection, &style.hidden, out)
+                }
                 ReportFormat::Json => report::json(&profile, &stacks, &program, selection, out),
             })
         }

@@ -10,6 +10,8 @@ use pcce::render::Format;
 use pcce::session::Session;
 use pcce::store::Store;
 
+use super::project::Project;
+
 /// The dictionaries of a command.
 pub struct Sources {
     /// The decoder with the dictionaries that were given.
@@ -36,6 +38,7 @@ impl Sources {
         for (number, path) in paths().enumerate() {
             decoder.set_program(number, path.to_owned(), None);
         }
+        let folders = &[folders, &Project::find()?.dicts].concat()[..];
         let searches = program.is_none() || !folders.is_empty();
         if let Some(folder) = folders.iter().find(|folder| !folder.is_dir()) {
             anyhow::bail!("--dicts {}: there is no such folder", folder.display());

@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use pcce::profile::Kind;
 
-use super::appearance::Appearance;
+use super::appearance::{Appearance, Hiding};
 
 /// Gives each `--by` the values that it takes: the numbers of its kind of profile, and in pictures those that
 /// can be added.
@@ -133,6 +133,8 @@ pub enum ProfileView {
         /// How contexts look
         #[command(flatten)]
         appearance: Appearance,
+        #[command(flatten)]
+        hiding: Hiding,
     },
     /// A flame graph (SVG, for any browser)
     Flamegraph {

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::printable::{self, printable};
+use crate::show::folding::{Folding, Hidden};
 
 use super::{Kind, Profile, Stack, StackFrame, Stacks, Unit};
 
@@ -115,12 +116,16 @@ pub fn amount(value: u64, unit: Unit) -> String {
     }
 }
 
-/// Writes a report for people.
+/// What stands in front of frames.
+const INDENT: &[u8] = b"    ";
+
+/// Writes a report for people. `hidden`: calls that are folded.
 pub fn text(
     profile: &Profile,
     stacks: &Stacks,
     program: &str,
     selection: Selection,
+    hidden: &Hidden,
     mut out: impl Write,
 ) -> io::Result<()> {
     let metrics = profile.kind.metrics();
@@ -186,9 +191,13 @@ pub fn text(
                 amount(own_peak, Unit::Count),
             )?;
         }
+        let mut folding = Folding::default();
         for (number, &frame) in stack.frames.iter().enumerate() {
-            writeln!(out, "    #{number:<2} {}", stacks.frames[frame as usize].text)?;
+            let (number, frame) = (format!("#{number:<2} "), &stacks.frames[frame as usize]);
+            let text = format!("{}\n", frame.text);
+            folding.line(hidden, frame.hidden, [INDENT, number.as_bytes(), text.as_bytes()], &mut out)?;
         }
+        folding.end(hidden, INDENT, &mut out)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::context::{Context, Frame, FrameKind};
 use crate::decode::Decoder;
 use crate::session::Failure;
+use crate::show::folding::Number;
 use crate::show::render::folded_frame;
 use crate::show::style::Style;
 use crate::token::{BuildId, Token};
@@ -37,6 +38,9 @@ pub struct StackFrame {
     /// In gdb's style, with the place.
     #[serde(skip)]
     pub text: String,
+    /// What hides it in a report.
+    #[serde(skip)]
+    pub(super) hidden: Option<Number>,
     /// Linkage name; empty for boundaries.
     #[serde(skip)]
     pub linkage_name: String,
@@ -121,6 +125,7 @@ impl Maker<'_> {
             name: name.to_owned(),
             function: None,
             text: name.to_owned(),
+            hidden: None,
             linkage_name: String::new(),
             file: None,
             line: None,
@@ -162,6 +167,7 @@ impl Maker<'_> {
                 name,
                 function: frame.function.map(str::to_owned),
                 text,
+                hidden: self.style.hidden.by(&frame),
                 linkage_name: frame.linkage_name.unwrap_or_default().to_owned(),
                 file: frame.file.map(str::to_owned),
                 line: frame.line,

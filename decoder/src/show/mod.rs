@@ -1,5 +1,6 @@
 //! Contexts and call graphs as text.
 
+pub mod folding;
 pub mod graph;
 pub mod render;
 pub mod standing;

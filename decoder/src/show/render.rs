@@ -3,8 +3,10 @@
 //! Streams of tokens repeat their sites, not always their contexts. So the bytes of each site are made once,
 //! when it is first met, and a context is then written by copying them.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
+use super::folding::{Folding, Number};
 use super::style::{Style, boundary};
 use crate::context::frames::piece_frames;
 use crate::context::{Context, Frame, FrameKind, Piece};
@@ -42,6 +44,8 @@ pub struct Renderer<'d> {
     /// Where the chunks end in `bytes`. A chunk is a line of text, or, in the other formats, all frames of a
     /// site with a separator before each.
     ends: Vec<usize>,
+    /// For each chunk, what hides it.
+    hidden: Vec<Option<Number>>,
     /// For each site: number of its first chunk and one past its last; (0, 0) if it was not met yet.
     sites: Vec<(u32, u32)>,
     /// `#0 ` and so on.
@@ -64,6 +68,7 @@ impl<'d> Renderer<'d> {
             style: Style::default(),
             bytes: Vec::new(),
             ends: vec![0],
+            hidden: Vec::new(),
             sites: vec![(0, 0); decoder.images.symbols.sites.len()],
             numbers,
             scratch: String::new(),
@@ -157,25 +162,25 @@ impl<'d> Renderer<'d> {
     }
 
     fn text(&mut self, context: &Context, indent: &[u8], out: &mut impl Write) -> io::Result<()> {
-        let mut number = 0_u64;
+        let (mut number, mut folding) = (0_u64, Folding::default());
         for (pieces, count) in context.slices() {
             for _ in 0..count {
                 for piece in pieces {
                     let (first, last) = self.chunks(context, *piece);
                     for chunk in first..last {
-                        out.write_all(indent)?;
-                        match self.numbers.get(number as usize) {
-                            Some(digits) => out.write_all(digits)?,
-                            None => write!(out, "#{number} ")?,
-                        }
+                        let digits = match self.numbers.get(number as usize) {
+                            Some(digits) => Cow::Borrowed(&digits[..]),
+                            None => Cow::Owned(format!("#{number} ").into_bytes()),
+                        };
                         number += 1;
-                        out.write_all(self.chunk(chunk))?;
+                        let (by, parts) = (self.hidden[chunk as usize], [indent, &digits, self.chunk(chunk)]);
+                        folding.line(&self.style.hidden, by, parts, out)?;
                     }
                     self.forget(*piece, first);
                 }
             }
         }
-        Ok(())
+        folding.end(&self.style.hidden, indent, out)
     }
 
     /// Writes a piece that is one chunk, without its first `skipped` bytes.
@@ -215,6 +220,7 @@ impl<'d> Renderer<'d> {
         if !matches!(piece, Piece::Site(_)) {
             self.bytes.truncate(self.ends[first as usize]);
             self.ends.truncate(first as usize + 1);
+            self.hidden.truncate(first as usize);
         }
     }
 
@@ -232,6 +238,7 @@ impl<'d> Renderer<'d> {
                     line.push('\n');
                     self.bytes.extend_from_slice(line.as_bytes());
                     self.ends.push(self.bytes.len());
+                    self.hidden.push(self.style.hidden.by(&frame));
                 }
             }
             Format::Json => {
@@ -253,6 +260,7 @@ impl<'d> Renderer<'d> {
             }
         }
         self.scratch = line;
+        self.hidden.resize(self.ends.len() - 1, None);
         let chunks = (first, self.ends.len() as u32 - 1);
         if let Piece::Site(site) = piece {
             self.sites[site as usize] = chunks;

@@ -8,6 +8,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::context::{Frame, FrameKind};
 use crate::printable::printable;
+use crate::show::folding::Hidden;
 
 pub use pcce_names::short;
 
@@ -24,6 +25,8 @@ pub struct Style {
     pub width: Option<usize>,
     /// True if names, paths and boundaries have colours of the terminal.
     pub colour: bool,
+    /// Calls of which several that follow one another are one line.
+    pub hidden: Hidden,
 }
 
 /// The columns of a line beside the frame's text: its number, in most cases.

@@ -169,6 +169,29 @@ fn names_and_paths_can_be_short_and_lines_narrow() {
 }
 
 #[test]
+fn calls_that_say_little_are_one_line() {
+    let folder = Folder::new("hide");
+    let decode = |args: &[&str]| folder.ok(&[&["decode", "app", &leaf()], args].concat());
+    let plain = decode(&[]);
+    let frames = plain.lines().count();
+    assert!(frames > 2, "{plain}");
+    assert_eq!(decode(&["--hide", "*"]), format!("    … {frames} frames of *\n"));
+    assert_eq!(decode(&["--hide", "/src/*"]), format!("    … {frames} frames of /src/\n"));
+    // One call alone stays, and those of other names.
+    assert_eq!(decode(&["--hide", "app::run"]), plain);
+    let json = decode(&["--format", "json"]);
+    assert_eq!(decode(&["--format", "json", "--hide", "*"]), json);
+    assert!(folder.fails(&["decode", "app", &leaf(), "--hide", "a[b"]).contains("`a[b`"));
+    // The settings of a project.
+    folder.write(".pcce.toml", b"hide = ['/src/*']\nstrip-prefix = ['/src']\n");
+    assert_eq!(decode(&[]), format!("    … {frames} frames of /src/\n"));
+    assert_eq!(decode(&["--all"]), plain.replace("/src/", ""));
+    folder.write(".pcce.toml", b"hidden = []");
+    let message = folder.fails(&["decode", "app", &leaf()]);
+    assert!(message.contains(".pcce.toml") && message.contains("hidden"), "{message}");
+}
+
+#[test]
 fn help_lists_what_profiles_can_be_sorted_by() {
     let folder = Folder::new("by");
     for (args, listed) in [

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pcce::Decoder;
+use pcce::folding::Hidden;
 use pcce::graph::{Selection, draw};
 use pcce::names::Wanted;
 use pcce::profile::{Kind, Profile, ProfileError, Stacks, flame, pprof, report, speedscope};
@@ -87,7 +88,7 @@ fn reports() {
     let (profile, stacks) = decoded(&heap());
     let selection = report::Selection { by: 5, top: 2 };
     let mut text = Vec::new();
-    report::text(&profile, &stacks, "app", selection, &mut text).unwrap();
+    report::text(&profile, &stacks, "app", selection, &Hidden::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("allocated        250 bytes in 25 blocks"), "{text}");
     assert!(text.contains("freed            190 bytes in 19 blocks"), "{text}");
@@ -383,8 +384,8 @@ proptest! {
         if let Ok(profile) = Profile::read(&bytes) {
             let decoder = Decoder::new(&[app()]).unwrap();
             if let Ok(stacks) = Stacks::decode(&profile, &decoder, &Style::default()) {
-                let mut out = Vec::new();
-                report::text(&profile, &stacks, "app", report::Selection { by: 0, top: 9 }, &mut out).unwrap();
+                let (mut out, selection) = (Vec::new(), report::Selection { by: 0, top: 9 });
+                report::text(&profile, &stacks, "app", selection, &Hidden::default(), &mut out).unwrap();
                 pprof::write(&stacks, profile.kind, "app", "", &mut out).unwrap();
             }
         }

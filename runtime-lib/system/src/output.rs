@@ -279,8 +279,8 @@ impl FileName {
         if self.built_in.load(Ordering::Relaxed) == 1 && error == libc::ELOOP {
             message.put(b", a symbolic link, which a name that is built into the program must not be");
         }
-        message.put(b": error ");
-        message.number(error as u64);
+        message.put(b": ");
+        message.error(error);
         message.put(b"\n");
         complain(message.bytes());
     }
@@ -317,7 +317,38 @@ impl<const MOST: usize> Text<MOST> {
     pub fn number(&mut self, number: u64) {
         self.put(Decimal::of(number).text());
     }
+
+    /// Adds an error of the system: its text, where it is one that files have, and its number.
+    pub fn error(&mut self, error: c_int) {
+        let text = ERRORS.iter().find(|(number, _)| *number == error);
+        if let Some((_, text)) = text {
+            self.put(text);
+            self.put(b" (error ");
+        } else {
+            self.put(b"error ");
+        }
+        self.number(error as u64);
+        if text.is_some() {
+            self.put(b")");
+        }
+    }
 }
+
+/// The errors that files have, in the words of the system.
+const ERRORS: [(c_int, &[u8]); 12] = [
+    (libc::EPERM, b"Operation not permitted"),
+    (libc::ENOENT, b"No such file or directory"),
+    (libc::EIO, b"Input/output error"),
+    (libc::EACCES, b"Permission denied"),
+    (libc::ENOTDIR, b"Not a directory"),
+    (libc::EISDIR, b"Is a directory"),
+    (libc::EMFILE, b"Too many open files"),
+    (libc::EFBIG, b"File too large"),
+    (libc::ENOSPC, b"No space left on device"),
+    (libc::EROFS, b"Read-only file system"),
+    (libc::EPIPE, b"Broken pipe"),
+    (libc::EDQUOT, b"Disk quota exceeded"),
+];
 
 /// Writes a message to standard error. No signal ends the program because that is a pipe without a reader, or a
 /// file that may not become larger: without the message the program would not have written there.

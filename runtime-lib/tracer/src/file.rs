@@ -281,8 +281,8 @@ fn stop(why: &[u8], error: c_int) {
     message.put(b"pcce: the trace: ");
     message.put(why);
     if error != 0 {
-        message.put(b": error ");
-        message.number(error as u64);
+        message.put(b": ");
+        message.error(error);
     }
     message.put(b"; calls are not recorded from here on\n");
     complain(message.bytes());
@@ -368,8 +368,8 @@ pub fn start() {
             message.put(b"is there, and no trace of this version; take another name, or delete it");
         }
         error => {
-            message.put(b"cannot be used: error ");
-            message.number(error as u64);
+            message.put(b"cannot be used: ");
+            message.error(error);
         }
     }
     message.put(b"; calls are not recorded\n");

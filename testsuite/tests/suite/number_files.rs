@@ -188,7 +188,7 @@ fn a_full_disk_costs_the_last_numbers_only() {
     let mut limited = command("prlimit", &["--fsize=100000", "--"]);
     let output = run(limited.arg(&program).args(["3000", "2"]).env("PCCE_NUMBERS", &file)).expect_success();
     assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
-    assert!(output.stderr.contains("it cannot grow: error 27"), "{}", output.stderr);
+    assert!(output.stderr.contains("it cannot grow: File too large (error 27)"), "{}", output.stderr);
     let events = events(&output.stdout);
     assert_eq!(events.len(), 3 * 3000);
     let (numbers, tokens): (Vec<_>, Vec<_>) = events.into_iter().unzip();

@@ -263,6 +263,6 @@ fn messages_tell_refused_calls_from_closed_files() {
     let said = start(&program, &["late", &calls, "8000000", "return"], &environment).stderr;
     assert_eq!(
         said,
-        "pcce: the trace: the system refuses a call that it needs: error 1; calls are not recorded from here on\n"
+        "pcce: the trace: the system refuses a call that it needs: Operation not permitted (error 1); calls are not recorded from here on\n"
     );
 }

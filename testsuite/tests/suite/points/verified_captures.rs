@@ -210,9 +210,9 @@ fn crashes_are_compared() {
 fn a_program_is_not_harmed_by_what_cannot_be_written() {
     let program = build_text("refused", SEVERAL, "link");
     for (path, said) in [
-        ("/dev/full", "pcce: cannot write to /dev/full: error 28\n"),
-        ("/nowhere/captures", "pcce: cannot write to /nowhere/captures: error 2\n"),
-        ("/dev", "pcce: cannot write to /dev: error 21\n"),
+        ("/dev/full", "pcce: cannot write to /dev/full: No space left on device (error 28)\n"),
+        ("/nowhere/captures", "pcce: cannot write to /nowhere/captures: No such file or directory (error 2)\n"),
+        ("/dev", "pcce: cannot write to /dev: Is a directory (error 21)\n"),
     ] {
         let output = run(command(&program, &[]).env("PCCE_VERIFY_CAPTURES", path)).expect_success();
         assert_eq!(output.stdout, "end\n", "{path}");
@@ -229,7 +229,7 @@ fn a_program_is_not_harmed_by_what_cannot_be_written() {
     let output =
         run(command("sh", &["-c", &limited]).env("PCCE_VERIFY_CAPTURES", &captures)).expect_success();
     assert_eq!(output.stdout, "end\n");
-    assert!(output.stderr.contains("error 27\n"), "{}", output.describe());
+    assert!(output.stderr.contains("File too large (error 27)\n"), "{}", output.describe());
 }
 
 /// A library that is not in verify mode has no records.
