@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         cli::Command::Decode(args) => cli::decode::run(args),
         cli::Command::Filter(args) => cli::filter::run(args),
         cli::Command::Core(args) => cli::core::run(args),
+        cli::Command::Crash { action } => cli::crash::run(action),
         cli::Command::Info(args) => cli::info::run(args),
         cli::Command::Pages(args) => cli::pages::run(args),
         cli::Command::Verified(args) => cli::verified::run(args),

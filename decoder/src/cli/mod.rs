@@ -4,6 +4,7 @@ pub mod appearance;
 pub mod calls;
 pub mod collect;
 pub mod core;
+pub mod crash;
 pub mod decode;
 pub mod dict;
 pub mod filter;
@@ -30,6 +31,7 @@ use pcce::render::Format;
 
 use appearance::{Appearance, Hiding};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use crash::{CRASH_HELP, CrashAction};
 use trace::{TRACE_HELP, TraceAction};
 use views::{CPU_HELP, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAction, ProfileView};
 
@@ -70,6 +72,13 @@ pub enum Command {
     /// Print the calls of all threads of a core file
     #[command(after_help = CORE_HELP)]
     Core(CoreArgs),
+    /// Count the crash reports of many processes
+    #[command(after_help = CRASH_HELP)]
+    Crash {
+        /// What to do with them
+        #[command(subcommand)]
+        action: CrashAction,
+    },
     /// Tell what a dictionary holds, and which tools are found
     #[command(after_help = INFO_HELP)]
     Info(InfoArgs),

@@ -41,6 +41,55 @@ pub struct Thread {
     pub context: Option<String>,
 }
 
+/// A crash report as the runtime library has written it, as far as it is about the thread that crashed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    pub program: String,
+    /// The program's build id, in hexadecimal digits; `none` without one.
+    pub build_id: String,
+    /// The signal with its number and its code.
+    pub signal: String,
+    /// The context of the thread that crashed; empty if it is not there.
+    context: String,
+}
+
+impl Written {
+    /// The name of the signal.
+    pub fn signal_name(&self) -> &str {
+        self.signal.split(' ').next().unwrap_or_default()
+    }
+
+    /// The token of the thread that crashed and, behind `+`, that of its creation.
+    pub fn token(&self) -> Option<&str> {
+        crate::token::is_start(self.context.as_bytes()).then_some(&*self.context)
+    }
+}
+
+/// Reads the crash reports in a text, between which other lines may stand.
+pub fn read(text: &str) -> Vec<Written> {
+    let mut reports: Vec<Written> = Vec::new();
+    let mut threads = 0;
+    for line in text.lines() {
+        if line.as_bytes().starts_with(FIRST_KEY) {
+            reports.push(Written::default());
+            threads = 0;
+            continue;
+        }
+        let (Some(report), Some((key, value))) = (reports.last_mut(), line.split_once(": ")) else {
+            continue;
+        };
+        match key {
+            "program" => value.clone_into(&mut report.program),
+            "build-id" => value.clone_into(&mut report.build_id),
+            "signal" => value.clone_into(&mut report.signal),
+            "thread" => threads += 1,
+            "context" if threads == 1 => value.clone_into(&mut report.context),
+            _ => {}
+        }
+    }
+    reports
+}
+
 impl Signal {
     /// The name, for signals with which programs crash.
     pub fn name(&self) -> Option<&'static str> {

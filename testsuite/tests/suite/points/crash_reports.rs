@@ -129,6 +129,50 @@ fn a_program_reports_and_dies_as_without_the_handler() {
 }
 
 #[test]
+fn equal_crashes_are_counted() {
+    let folder = work_folder("crash/equal");
+    let builds =
+        [build(&folder, "optimised", &["-O2"]), build(&folder, "plain", &["-O0", "--pcce-mode=module"])];
+    let mut all = Vec::new();
+    for (build, way) in
+        [(0, "null"), (1, "null"), (0, "null"), (0, "overflow"), (1, "overflow"), (1, "callback")]
+    {
+        let report = crash(&builds[build], &[way], &[("INSTALL", "1")]).stderr;
+        assert_eq!(line(&report, "end: "), "complete", "{way}");
+        all.push(report);
+    }
+    // Several reports are in one file, with other lines between them.
+    let files = ["one.txt", "others.txt"].map(|name| folder.join(name).display().to_string());
+    fs::write(&files[0], &all[0]).expect("room on the disk");
+    fs::write(&files[1], all[1..].join("Segmentation fault\n")).expect("room on the disk");
+    let group = |more: &[&str]| {
+        let folder = folder.display().to_string();
+        let fixed = ["crash", "group", "--dicts", &folder, &files[0], &files[1]];
+        run(&mut command(artifact("pcce"), &[&fixed, more].concat())).expect_success().stdout
+    };
+    let document: Value = serde_json::from_str(&group(&["--format", "json"])).expect("JSON");
+    assert_eq!(document["reports"], 6);
+    let crashes = document["crashes"].as_array().expect("a list");
+    let shape = |crash: &Value| {
+        let len = |name: &str| crash[name].as_array().expect("a list").len();
+        (crash["count"].as_u64().expect("a number"), len("builds"), len("reports"))
+    };
+    assert_eq!(
+        crashes.iter().map(shape).collect::<Vec<_>>(),
+        [(3, 2, 2), (2, 2, 1), (1, 1, 1)],
+        "{document}"
+    );
+    let text = group(&[]);
+    assert!(text.starts_with("6 reports, 3 crashes\n\n3 times, 2 builds: SIGSEGV "), "{text}");
+    assert!(text.contains("\n    #0  fault at ") && text.contains("1 time, 1 build: SIGSEGV "), "{text}");
+    // With the innermost call only.
+    assert!(group(&["--frames", "1"]).starts_with("6 reports, 3 crashes\n"), "{text}");
+    let source = repository().join("testsuite/crash/crash.c").display().to_string();
+    let nothing = run(&mut command(artifact("pcce"), &["crash", "group", &source]));
+    assert!(nothing.status == 2 && nothing.stderr.contains("has no crash report"), "{}", nothing.describe());
+}
+
+#[test]
 fn a_report_that_crashes_ends_and_the_program_dies_of_the_first_crash() {
     let folder = work_folder("crash/again");
     for (name, flags) in [("lto", &["-O2"][..]), ("O0", &["-O0", "--pcce-mode=module"])] {

@@ -211,7 +211,10 @@ fn a_program_is_not_harmed_by_what_cannot_be_written() {
     let program = build_text("refused", SEVERAL, "link");
     for (path, said) in [
         ("/dev/full", "pcce: cannot write to /dev/full: No space left on device (error 28)\n"),
-        ("/nowhere/captures", "pcce: cannot write to /nowhere/captures: No such file or directory (error 2)\n"),
+        (
+            "/nowhere/captures",
+            "pcce: cannot write to /nowhere/captures: No such file or directory (error 2)\n",
+        ),
         ("/dev", "pcce: cannot write to /dev: Is a directory (error 21)\n"),
     ] {
         let output = run(command(&program, &[]).env("PCCE_VERIFY_CAPTURES", path)).expect_success();

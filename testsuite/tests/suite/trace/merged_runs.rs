@@ -213,7 +213,12 @@ fn a_full_disk_is_no_end() {
     shell.arg(artifact("pcce")).arg(&disk).arg(differs()).arg(&copy);
     shell.env("PCCE_TRACE_STRESS", "20").env("PCCE_VERIFY_REPORT", folder.join("verify"));
     let done = run(&mut shell).expect_success();
-    for says in ["not a whole trace", "it cannot grow: No space left on device (error 28)", "make room on the disk", "from 3 runs"] {
+    for says in [
+        "not a whole trace",
+        "it cannot grow: No space left on device (error 28)",
+        "make room on the disk",
+        "from 3 runs",
+    ] {
         assert!(done.stderr.contains(says), "{says}: {}", done.stderr);
     }
     assert!(events(differs(), &copy) > 1_000_000);
