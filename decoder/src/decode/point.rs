@@ -100,8 +100,9 @@ impl<'d> Decoding<'d, '_> {
         // addresses are all of them, and they can stand for an id that is not known; those of a damaged stack
         // end anywhere.
         let whole = point.end == PointEnd::Outermost && !more && !self.ends_instrumented(point)?;
-        // The outermost function met to which the id does not belong, and the pieces up to it.
-        let mut outermost: Option<(u32, usize)> = None;
+        // The outermost function met to which the id does not belong, the number of its address, and the pieces up to
+        // it.
+        let mut outermost: Option<(u32, usize, usize)> = None;
         // The function further in; None where it is not known.
         let mut inner: Option<Inner<'d>> = None;
         let stop = |above| Ok(Joined { above, consumed: false });
@@ -150,7 +151,7 @@ impl<'d> Decoding<'d, '_> {
                 if state != State::Added(0) {
                     return stop(Above::Interrupted);
                 }
-                outermost = Some((owner, self.context.pieces.len()));
+                outermost = Some((owner, number, self.context.pieces.len()));
                 continue;
             }
             // The frames of code without unwind tables are not found. But this function has pushed, and none
@@ -178,17 +179,21 @@ impl<'d> Decoding<'d, '_> {
                     || whole && (by_addresses || !known || state == State::Unknown) =>
                 {
                     by_addresses = true;
-                    outermost = Some((owner, self.context.pieces.len()));
+                    outermost = Some((owner, number, self.context.pieces.len()));
                     continue;
                 }
                 _ => return stop(Above::Interrupted),
             };
             return stop(self.owned(owner, id, address.distance, below.begin));
         }
-        if let (true, Some((root, pieces))) = (whole, outermost) {
+        if let (true, Some((root, number, pieces))) = (whole, outermost) {
             // Its caller is the code that starts programs and threads, or other code without the pass, as
             // where the id of the outermost function is known.
             self.context.pieces.truncate(pieces);
+            // Further activations are left out, and it is not known which of them came first.
+            if point.left_out.is_some_and(|(_, last)| last > number) {
+                return stop(Above::Interrupted);
+            }
             if self.images.symbols.functions[root as usize].jumped_to {
                 self.left();
             }

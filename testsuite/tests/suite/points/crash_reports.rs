@@ -79,6 +79,39 @@ fn a_silent_recursion_of_any_depth_leads_to_what_began_it() {
     assert!(lines[33].contains("fault") && lines[34].contains("main"), "{}", found.stdout);
 }
 
+#[test]
+fn calls_that_are_left_out_are_said_where_the_recursion_begins_the_stack() {
+    let folder = work_folder("crash/first");
+    let source = repository().join("testsuite/crash/first.c").display().to_string();
+    for (name, flags) in [
+        ("link", &["-O2"][..]),
+        ("lto", &["-O1", "--pcce-mode=lto"]),
+        ("module", &["-O0", "--pcce-mode=module"]),
+    ] {
+        let program = folder.join(name);
+        let own =
+            ["-g", "-pthread", "-fno-optimize-sibling-calls", &source, "-o", &program.display().to_string()];
+        run(&mut command(artifact("pcce-clang"), &[flags, &own].concat())).expect_success();
+        for (way, function) in [("thread", "walk"), ("exit", "ending")] {
+            for depth in [5, 31, 32, 200] {
+                let report = folder.join("report");
+                let reported = report.display().to_string();
+                let _ = fs::remove_file(&report);
+                crash(&program, &[way, &depth.to_string()], &[("PCCE_CRASH_REPORT", &reported)]);
+                let found = &contexts(&program, &fs::read_to_string(&report).expect("a report"))[0];
+                let calls = found.iter().take_while(|frame| *frame == function).count();
+                let rest = &found[calls..];
+                let is_whole = calls == depth + 1 && !rest.contains(&"<unknown>".to_owned());
+                let is_said = rest.first().is_some_and(|frame| frame == "<unknown>");
+                assert!(if depth < 32 { is_whole } else { is_said }, "{name} {way} {depth}: {found:?}");
+                if way == "thread" {
+                    assert_eq!(rest.last().map(String::as_str), Some("main"), "{name} {depth}: {rest:?}");
+                }
+            }
+        }
+    }
+}
+
 const WAYS: [(&str, &str, &[&str]); 10] = [
     ("null", "SIGSEGV (11), code 1 (SEGV_MAPERR)", &["fault", "main"]),
     ("abort", "SIGABRT (6), code -6 (SI_TKILL)", &["<uninstrumented>", "fault", "main"]),
