@@ -75,7 +75,7 @@ pub fn stats(
         writeln!(out, "{cost:>14} {:>6.1}  {line}{what}", percent(cost))?;
     }
     if !stats.functions.is_empty() {
-        writeln!(out, "\n{:>14} {:>6}  functions: what leaving one out would save", "bits", "%")?;
+        writeln!(out, "\n{:>14} {:>6}  functions: what they write themselves", "bits", "%")?;
     }
     for &(function, cost) in stats.functions.iter().take(top) {
         let name = style.name(tables.callee_name(function));
