@@ -104,6 +104,14 @@ const char *pcce_shim_source_file(LLVMValueRef F, size_t *Len) {
   return Name.data();
 }
 
+// The folder from which a relative path of the source file leads.
+const char *pcce_shim_source_folder(LLVMValueRef F, size_t *Len) {
+  const DISubprogram *SP = unwrap<Function>(F)->getSubprogram();
+  StringRef Name = SP ? SP->getDirectory() : "";
+  *Len = Name.size();
+  return Name.data();
+}
+
 // Executions of the function in the profile; negative if there is none.
 double pcce_shim_entry_count(LLVMValueRef F) {
   auto Count = unwrap<Function>(F)->getEntryCount();

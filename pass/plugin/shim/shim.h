@@ -55,6 +55,7 @@ void pcce_shim_emit_error(LLVMModuleRef M, const char *Message, size_t Len);
 bool pcce_shim_has_module_flag(LLVMModuleRef M, const char *Name, size_t Len);
 const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len);
 const char *pcce_shim_source_file(LLVMValueRef F, size_t *Len);
+const char *pcce_shim_source_folder(LLVMValueRef F, size_t *Len);
 size_t pcce_shim_use_count(LLVMValueRef V);
 double pcce_shim_entry_count(LLVMValueRef F);
 bool pcce_shim_is_interrupt_handler(LLVMValueRef F);

@@ -3,6 +3,7 @@
 use std::hash::Hash;
 
 use std::ffi::c_void;
+use std::path::Path;
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::basic_block::BasicBlock;
@@ -61,12 +62,15 @@ impl<'m> Function<'m> {
         (!name.is_empty()).then_some(name)
     }
 
-    /// The path of its source file, if there is debug information.
+    /// The whole path of its source file, if there is debug information.
     pub fn source_file(self) -> Option<String> {
-        let mut len = 0;
-        // SAFETY: live function; the text is copied.
-        let file = unsafe { text(pcce_shim_source_file(self.raw(), &mut len), len) };
-        (!file.is_empty()).then_some(file)
+        let (mut len, mut of_folder) = (0, 0);
+        // SAFETY: live function; the texts are copied.
+        let (file, folder) = unsafe {
+            let file = text(pcce_shim_source_file(self.raw(), &mut len), len);
+            (file, text(pcce_shim_source_folder(self.raw(), &mut of_folder), of_folder))
+        };
+        (!file.is_empty()).then(|| Path::new(&folder).join(file).to_string_lossy().into_owned())
     }
 
     pub fn address(self) -> Address<'m> {

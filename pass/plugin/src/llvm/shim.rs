@@ -60,6 +60,7 @@ unsafe extern "C" {
     pub fn pcce_shim_has_module_flag(module: LLVMModuleRef, name: *const u8, len: usize) -> bool;
     pub fn pcce_shim_source_name(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     pub fn pcce_shim_source_file(function: LLVMValueRef, len: *mut usize) -> *const c_char;
+    pub fn pcce_shim_source_folder(function: LLVMValueRef, len: *mut usize) -> *const c_char;
     pub fn pcce_shim_use_count(value: LLVMValueRef) -> usize;
     pub fn pcce_shim_assembly_name(value: LLVMValueRef, on_name: TextCallback, context: *mut c_void);
     pub fn pcce_shim_entry_count(function: LLVMValueRef) -> f64;

@@ -183,6 +183,18 @@ fn lists_take_the_same_names() {
         );
     }
     assert!(!said.contains("app::h*"), "{said}");
+    // The whole path, and its last parts, of a file that the command names from its folder.
+    let sources = folder.join("sources");
+    fs::create_dir_all(&sources).unwrap();
+    fs::write(sources.join("one.c"), "int main(void) { return 0; }").unwrap();
+    for name in
+        [sources.join("one.c").display().to_string(), "names-lists/sources/one.c".into(), "one.c".into()]
+    {
+        let skip = format!("--pcce-trace-skip={name}");
+        let words = ["--pcce-trace", "-g", &skip, "sources/one.c", "-o", "program"];
+        let built = run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+        assert_eq!(built.stderr, "", "{name}");
+    }
 }
 
 /// Each inlined copy of a line counts.
