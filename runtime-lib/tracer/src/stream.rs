@@ -225,6 +225,11 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
             (*stream).ring[place] = offset;
         }
         (*stream).size = size;
+        if sequence > 0 && (*stream).from.pc != 0 {
+            // The context has this address. A forked child has described nothing yet if it has only gone on in
+            // functions that were active at the fork, and what it would inherit is known by its first chunk alone.
+            images::describe((*stream).from.pc);
+        }
         let chunk = mapped.cast::<Chunk>();
         chunk.write(head(block, stream));
         (*chunk).head = head_checksum(&*chunk.cast());

@@ -224,3 +224,38 @@ fn functions_that_left_are_not_active_in_children() {
         }
     }
 }
+
+/// The end of a child's stream can be read without its beginning, also where nothing was entered from outside since the
+/// fork, and the tracer does not know the fork.
+#[test]
+fn rings_of_children_are_known() {
+    let folder = work_folder("trace_forks/rings");
+    fs::write(folder.join("program.c"), source!("traces/works_in_child.c")).unwrap();
+    let (program, trace) = (folder.join("program"), folder.join("trace"));
+    for (mode, kind) in MODES.into_iter().zip(["--pcce-trace", "--pcce-trace=blocks", "--pcce-trace"]) {
+        let flags = [kind, "--pcce-verify", "-g", "-O1", mode];
+        let mut clang = command(artifact("pcce-clang"), &flags);
+        run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
+        let mut ends = Vec::new();
+        for way in ["none", "fork", "_Fork", "syscall"] {
+            let mut start = command(&program, &["1300000", way]);
+            super::record(start.env("PCCE_TRACE_RING", "64K"), &trace);
+            let shown = pcce_trace(&["show"], &program, &trace).expect_success().stdout;
+            let stream = shown.split("thread ").last().expect("the child has a trace");
+            let lines: Vec<&str> = stream
+                .lines()
+                .skip(1)
+                .map(|line| line.trim_start_matches(|c: char| " 0123456789".contains(c)))
+                .collect();
+            let begin = ["<what came before was not kept>", "main [active]", "child at", "work at"];
+            for (line, expected) in lines.iter().zip(begin) {
+                assert!(line.starts_with(expected), "{mode} {way}: {line}, not {expected}");
+            }
+            assert!(lines.len() > 100_000, "{mode} {way}: {} lines", lines.len());
+            ends.push(lines[lines.len() - 100_000..].join("\n"));
+            let check = pcce_trace(&["check"], &program, &trace);
+            assert!(check.stdout.contains(", 0 chunks do not match"), "{mode} {way}: {}", check.describe());
+        }
+        assert!(ends.iter().all(|end| *end == ends[0]), "{mode}: what the child did last is the same");
+    }
+}
