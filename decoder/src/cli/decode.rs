@@ -14,7 +14,7 @@ use pcce::session::{MAX_CALLS, Outcome, Session, number};
 use pcce::style::Style;
 use pcce::token::{BuildId, is_start};
 
-use super::sources::Sources;
+use super::sources::{Sources, wait_for_numbers};
 use super::{CoreArgs, CoreFormat, DecodeArgs, Status};
 
 /// The least number of bytes that one read of standard input asks for.
@@ -35,6 +35,9 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     let tokens: Vec<String> = token.map(str::to_owned).into_iter().chain(args.tokens.clone()).collect();
     let style = args.hiding.on(args.appearance.style(false)?)?;
     let program = program.map(PathBuf::as_path);
+    if let (Some(numbers), true) = (&args.numbers, tokens.is_empty()) {
+        wait_for_numbers(numbers);
+    }
     let sources = Sources::open(program, &args.more, &args.dicts, args.numbers.as_deref())?;
     let session = sources.session(args.format.into()).styled(&style);
     let mut output = Output::new(&sources.decoder, session, args.across_threads);

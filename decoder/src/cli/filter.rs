@@ -21,7 +21,7 @@ use pcce::session::Session;
 use pcce::store;
 
 use self::logs::{Logs, content};
-use super::sources::Sources;
+use super::sources::{Sources, wait_for_numbers};
 use super::{FilterArgs, FilterFormat, Status};
 
 /// The most bytes of one read.
@@ -70,6 +70,9 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
         .chain(args.logs.clone())
         .collect();
     let numbers = args.numbers.as_deref();
+    if let (Some(numbers), true) = (numbers, paths.is_empty()) {
+        wait_for_numbers(numbers);
+    }
     let sources = Arc::new(Sources::open(program, &args.more, &args.dicts, numbers)?);
     let style = args.hiding.on(args.appearance.style(args.output.is_some())?)?;
     let logs = Logs::open(&paths)?;

@@ -1,16 +1,25 @@
 //! The sources of dictionaries: files of the command line, and files that are found by build id.
 
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use pcce::Decoder;
 use pcce::load::load;
-use pcce::numbers::{Numbers, NumbersFile};
+use pcce::numbers::{HEAD, Numbers, NumbersFile};
 use pcce::render::Format;
 use pcce::session::Session;
 use pcce::store::Store;
 
 use super::project::Project;
+
+/// The start of a program takes less time.
+const START: Duration = Duration::from_secs(2);
 
 /// The dictionaries of a command.
 pub struct Sources {
@@ -43,8 +52,7 @@ impl Sources {
         if let Some(folder) = folders.iter().find(|folder| !folder.is_dir()) {
             anyhow::bail!("--dicts {}: there is no such folder", folder.display());
         }
-        let open = |path: &Path| NumbersFile::open(path).with_context(|| path.display().to_string());
-        let numbers: Option<Numbers> = numbers.map(open).transpose()?.map(Numbers::from);
+        let numbers = numbers.map(open_numbers).transpose()?;
         if let Some(numbers) = &numbers {
             decoder.set_numbers(numbers.clone());
         }
@@ -55,5 +63,29 @@ impl Sources {
     /// A session that has not seen a token.
     pub fn session(&self, format: Format) -> Session<'_> {
         Session::new(&self.decoder, format).searching(self.store.as_ref())
+    }
+}
+
+/// Opens a file of numbers.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub fn open_numbers(path: &Path) -> anyhow::Result<Numbers> {
+    let file = NumbersFile::open(path).with_context(|| path.display().to_string())?;
+    Ok(Numbers::from(file))
+}
+
+/// Waits a little for a file of numbers if standard input is a pipe: the program at its other end starts at the
+/// same time as this process, and makes the file.
+pub fn wait_for_numbers(path: &Path) {
+    let stdin = io::stdin().as_fd().try_clone_to_owned().and_then(|stdin| File::from(stdin).metadata());
+    let is_pipe = stdin.is_ok_and(|data| data.file_type().is_fifo() || data.file_type().is_socket());
+    let is_missing = || match fs::metadata(path) {
+        Ok(data) => data.is_file() && data.len() < HEAD,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    let start = Instant::now();
+    while is_pipe && is_missing() && start.elapsed() < START {
+        sleep(Duration::from_millis(10));
     }
 }

@@ -6,18 +6,16 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use pcce::Decoder;
-use pcce::numbers::{Numbers, NumbersFile};
 use pcce::verified::{self, captures};
 
-use super::sources::Sources;
+use super::sources::{Sources, open_numbers};
 use super::{Status, VerifiedArgs};
 
 /// Compares, and tells what came of it.
 pub fn run(args: &VerifiedArgs) -> anyhow::Result<Status> {
     let mut sources = Sources::open(Some(&args.program), &args.more, &[], None)?;
     if let (Some(_), Some(numbers)) = (&args.captures, &args.numbers) {
-        let file = NumbersFile::open(numbers).with_context(|| numbers.display().to_string())?;
-        sources.decoder.set_numbers(Numbers::from(file));
+        sources.decoder.set_numbers(open_numbers(numbers)?);
     }
     match (&args.captures, &args.contexts, &args.numbers) {
         (Some(captures), ..) => compare_captures(&sources.decoder, captures),
@@ -34,8 +32,7 @@ fn open(path: &Path) -> anyhow::Result<BufReader<File>> {
 }
 
 fn compare_contexts(decoder: &Decoder, contexts: &Path, numbers: &Path, step: u64) -> anyhow::Result<Status> {
-    let file = NumbersFile::open(numbers).with_context(|| numbers.display().to_string())?;
-    let found = verified::check(decoder, &Numbers::from(file), open(contexts)?, step);
+    let found = verified::check(decoder, &open_numbers(numbers)?, open(contexts)?, step);
     let found = found.with_context(|| contexts.display().to_string())?;
     println!(
         "{} contexts, {} of silent functions, {} decoded with {} calls, {} of them with calls missing behind a boundary, \

@@ -10,7 +10,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum NumbersError {
     #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     #[error(
         "no file of numbers: it starts with bytes {start}; give the one that PCCE_NUMBERS named for the program"
     )]
@@ -39,6 +39,13 @@ pub enum NumbersError {
     },
     #[error("the file is damaged: it says that {given} numbers were given, which are more than there can be")]
     Given { given: u64 },
+}
+
+// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then say it twice.
+impl From<io::Error> for NumbersError {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
 }
 
 /// Why a number is not decoded with a file of numbers.

@@ -1,6 +1,7 @@
 //! The file of numbers: its head, and its records one by one.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -15,11 +16,14 @@ const PIECE: u64 = 1 << 16;
 
 type Piece = Result<Box<[u8]>, String>;
 
-/// A file of numbers. Of a large one only those pieces are read in which records are looked up.
+/// A file of numbers. Of a large one only those pieces are read in which records are looked up. Records are
+/// written once, so what was read stays right. A running program adds others: these are read one by one.
 #[derive(Debug)]
 pub struct NumbersFile {
     content: Source,
+    /// The size when the file was opened.
     size: u64,
+    /// The count when the file was opened.
     given: u64,
     pieces: Vec<OnceLock<Piece>>,
 }
@@ -80,9 +84,41 @@ impl NumbersFile {
         Ok(Self { content, size, given, pieces: (0..pieces).map(|_| OnceLock::new()).collect() })
     }
 
-    /// The count of numbers that were given by all processes that have used the file.
+    /// The count of numbers that were given by all processes that had used the file when it was opened.
     pub fn given(&self) -> u64 {
         self.given
+    }
+
+    /// The record in the pieces, which are read once.
+    fn kept(&self, record: u64) -> Result<Record, NumberError> {
+        if record == 0 || record > self.given {
+            return Err(NumberError::NotGiven { record, given: self.given });
+        }
+        let index = record - 1;
+        let cut_off = NumberError::CutOff { record, size: self.size };
+        let piece = match self.piece(index / PIECE) {
+            None => return Err(cut_off),
+            Some(Err(cause)) => return Err(NumberError::Unreadable { record, cause: cause.clone() }),
+            Some(Ok(piece)) => piece,
+        };
+        let at = (index % PIECE * RECORD) as usize;
+        parse(record, piece.get(at..at + RECORD as usize).ok_or(cut_off)?)
+    }
+
+    /// The record as it is in the file now.
+    fn now(&self, record: u64) -> Result<Record, NumberError> {
+        let unreadable = |error: io::Error| NumberError::Unreadable { record, cause: error.to_string() };
+        let mut word = [0; 8];
+        self.content.read(&mut word, GIVEN).map_err(unreadable)?;
+        let given = u64::from_le_bytes(word);
+        if record == 0 || record > given {
+            return Err(NumberError::NotGiven { record, given });
+        }
+        let mut bytes = [0; RECORD as usize];
+        if self.content.read(&mut bytes, offset(record)).map_err(unreadable)? < bytes.len() {
+            return Err(NumberError::CutOff { record, size: self.content.len().map_err(unreadable)? });
+        }
+        parse(record, &bytes)
     }
 
     fn piece(&self, index: u64) -> Option<&Piece> {
@@ -99,20 +135,11 @@ impl NumbersFile {
 
 impl super::Source for NumbersFile {
     fn record(&self, record: u64) -> Result<Record, NumberError> {
-        if record == 0 || record > self.given {
-            return Err(NumberError::NotGiven { record, given: self.given });
-        }
-        let index = record - 1;
-        let piece = match self.piece(index / PIECE) {
-            None => return Err(NumberError::CutOff { record, size: self.size }),
-            Some(Err(cause)) => return Err(NumberError::Unreadable { record, cause: cause.clone() }),
-            Some(Ok(piece)) => piece,
-        };
-        let at = (index % PIECE * RECORD) as usize;
-        let Some(bytes) = piece.get(at..at + RECORD as usize) else {
-            return Err(NumberError::CutOff { record, size: self.size });
-        };
-        let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("8 bytes"));
-        Record::read(record, [word(0), word(1), word(2)]).map_err(|why| no_record(record, why))
+        self.kept(record).or_else(|_| self.now(record))
     }
+}
+
+fn parse(record: u64, bytes: &[u8]) -> Result<Record, NumberError> {
+    let word = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().expect("8 bytes"));
+    Record::read(record, [word(0), word(1), word(2)]).map_err(|why| no_record(record, why))
 }

@@ -19,6 +19,7 @@ use crate::token::{BuildId, Token};
 
 pub use error::{NumberError, NumbersError};
 pub use file::NumbersFile;
+pub use pcce_abi::numbers::HEAD;
 
 /// A source of records.
 pub(crate) trait Source: fmt::Debug + Send + Sync {

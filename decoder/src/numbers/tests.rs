@@ -255,3 +255,26 @@ fn a_large_file_with_holes_takes_no_memory() {
     assert!(numbers.read(INTERNED | 5).is_ok());
     assert_eq!(numbers.read(INTERNED | 6).unwrap_err(), NumberError::NotGiven { record: 6, given: 5 });
 }
+
+/// Records are added while the file is open: behind the end, and where there was reserved space.
+#[test]
+fn records_that_come_later_are_found() {
+    let path = std::env::temp_dir().join(format!("pcce-numbers-growing-{}", std::process::id()));
+    let whole = bytes(&[site(PROGRAM, 3, 1), site(5, 3, 1), site(6, 3, 1)]);
+    let record = |number| offset(number) as usize..offset(number + 1) as usize;
+    let mut start = whole[..record(6).end].to_vec();
+    start[record(6)].fill(0);
+    start[GIVEN as usize] = 5;
+    std::fs::write(&path, start).unwrap();
+    let numbers = Numbers::from(NumbersFile::open(&path).unwrap());
+    let read = |number| numbers.read(INTERNED | number).map(|found| found.token.frames.len());
+    assert!(read(5).is_ok());
+    let none = NumberError::NotGiven { record: 6, given: 5 };
+    assert_eq!(read(6).unwrap_err(), none);
+    std::fs::write(&path, whole).unwrap();
+    for number in 5..=7 {
+        assert!(read(number).is_ok(), "{number}");
+    }
+    assert_eq!(read(8).unwrap_err(), NumberError::NotGiven { record: 8, given: 7 });
+    std::fs::remove_file(&path).unwrap();
+}

@@ -25,7 +25,7 @@ use crate::token::to_hex;
 pub enum TraceError {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// Too short, or it begins otherwise.
     #[error("this is no trace of calls; give the file that PCCE_TRACE named for the program")]
     NoTrace,
@@ -41,6 +41,13 @@ pub enum TraceError {
          again, as far as it goes"
     )]
     Compressed,
+}
+
+// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then say it twice.
+impl From<io::Error> for TraceError {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
 }
 
 /// The head of a chunk of a stream, and where it is.

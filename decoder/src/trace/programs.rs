@@ -35,7 +35,7 @@ pub struct TablesError {
 #[non_exhaustive]
 pub enum TablesCause {
     #[error("cannot be read: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// It is no ELF file, or a damaged one.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -56,6 +56,13 @@ pub enum TablesCause {
     /// Tables that say nothing.
     #[error(transparent)]
     Tables(#[from] InvalidTables),
+}
+
+// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then say it twice.
+impl From<io::Error> for TablesCause {
+    fn from(cause: io::Error) -> Self {
+        Self::Io(cause)
+    }
 }
 
 /// The tables of all images of some traces.

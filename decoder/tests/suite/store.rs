@@ -136,6 +136,12 @@ fn numbers_of_many_builds_are_decoded_in_one_command() {
         folder.ok(&["filter", "--dicts", "store", "--numbers", "file", "--format", "folded", "log"]);
     let [first, second, third] = expected.map(|line| line.strip_suffix(" 1").unwrap());
     assert_eq!(filtered, format!("a {first} {second}\nb {third}\n"));
+    // The reason stands there once.
+    let output = folder.run(&["decode", "--numbers", "missing", "app", one]);
+    assert_eq!(
+        text(&output.stderr),
+        "error: missing: cannot be read: No such file or directory (os error 2)\n"
+    );
     // A number of no build that is there, and those whose build nobody knows.
     fs::remove_dir_all(folder.0.join("store/.build-id/a0")).unwrap();
     for (args, expected) in [

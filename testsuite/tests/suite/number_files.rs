@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -177,6 +178,40 @@ fn constructors_share_the_file() {
             let interned = check(&events, &file, &program, &[]);
             assert!(interned == 2 || mode == "link", "{events:?}");
         }
+    }
+}
+
+/// The decoder is there before the file, and each number is new to it.
+#[test]
+fn numbers_of_a_running_program_are_decoded() {
+    let folder = work_folder("numbers/running");
+    let program = build_source(&folder, "steps", "link");
+    for (name, expected) in [
+        ("filter", ["one main;<qsort, not instrumented>;one\n", "two main;<qsort, not instrumented>;two\n"]),
+        ("decode", ["main;<qsort, not instrumented>;one 1\n", "main;<qsort, not instrumented>;two 1\n"]),
+    ] {
+        let file = folder.join(format!("{name}.numbers"));
+        let script = match name {
+            "filter" => "sleep 0.4; exec \"$0\"",
+            _ => "sleep 0.4; \"$0\" | stdbuf -oL cut -d : -f 2",
+        };
+        let mut late = command("sh", &["-c", script]);
+        late.arg(&program).env("PCCE_NUMBERS", &file).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut late = late.spawn().expect("a shell");
+        let mut pcce = command(artifact("pcce"), &[name, "--format", "folded", "--numbers"]);
+        pcce.arg(&file).arg(&program).stdin(late.stdout.take().expect("a pipe")).stdout(Stdio::piped());
+        let mut pcce = pcce.spawn().expect("it is there");
+        let mut steps = late.stdin.take().expect("a pipe");
+        let mut shown = BufReader::new(pcce.stdout.take().expect("a pipe"));
+        for line in expected {
+            steps.write_all(b"x").expect("it reads");
+            let mut found = String::new();
+            shown.read_line(&mut found).expect("letters");
+            assert_eq!(found, line, "{name}");
+        }
+        drop(steps);
+        assert!(late.wait().expect("a child").success());
+        assert!(pcce.wait().expect("a child").success(), "{name}");
     }
 }
 
