@@ -15,7 +15,7 @@ use pcce::standing::listed;
 use pcce::style::Style;
 use pcce::trace::export::Folded;
 use pcce::trace::{
-    self, Compression, Met, Named, Programs, Reader, Selection, Stream, Tables, TraceFile, export, heading,
+    self, Compression, Met, Named, Programs, Reader, Selection, Stream, Tables, TraceFile, export,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -131,7 +131,8 @@ pub enum TraceAction {
         /// The files
         #[command(flatten)]
         args: TraceArgs,
-        /// The event of the thread (the first one without --thread)
+        /// The event of the thread (the first one without --thread). Signal handlers, and the programs that a
+        /// process becomes by `exec`, count their own: each that has such an event is shown
         event: u64,
         /// Form of the output
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
@@ -372,16 +373,21 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         }
         TraceAction::At { event, format, appearance, .. } => {
             let style = appearance.style(to_file)?;
-            let stream = *streams.first().context("the trace has no thread")?;
+            let first = *streams.first().context("the trace has no thread")?;
+            // Its signal handlers, and the programs that it became by `exec`, have events of the same numbers.
+            let of_thread: Vec<_> =
+                streams.iter().copied().filter(|stream| stream.thread == first.thread).collect();
             let mut found = false;
             write(&mut |out| {
-                let met;
-                (found, met) = trace::at(&reader, stream, *event, &style, json(format), out)?;
-                gaps += met;
+                for stream in &of_thread {
+                    let (is_here, met) = trace::at(&reader, stream, *event, &style, json(format), out)?;
+                    found |= is_here;
+                    gaps += met;
+                }
                 Ok(())
             })?;
             if !found {
-                bail!("{} has no event {event}", heading(&reader, stream));
+                bail!("thread {} has no event {event}", first.thread);
             }
         }
         TraceAction::Stats { top, format, appearance, .. } => {

@@ -9,7 +9,9 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use pcce::trace::TraceFile;
 use pcce_abi::trace::{ENDED, KIND_STREAM, event, hash};
 use pcce_dictionary::trace as tables;
-use pcce_testsuite::{artifact, command, include, repository, run, source, trace_words, work_folder};
+use pcce_testsuite::{
+    artifact, command, include, json_lines, repository, run, source, trace_words, work_folder,
+};
 
 fn program(name: &str) -> PathBuf {
     repository().join("testsuite/programs").join(name)
@@ -459,4 +461,37 @@ fn values_in_vector_registers_are_kept() {
         let stressed = run(stressed).expect_success();
         assert_eq!([unrecorded.stdout, stressed.stdout], [&*expected, &*expected], "{mode}");
     }
+}
+
+/// Signal handlers, and a program that a process becomes, count their own events: each event of the number is shown.
+#[test]
+fn events_of_one_number_are_all_shown() {
+    let folder = work_folder("traces/same_numbers");
+    let source = folder.join("program.c");
+    fs::write(&source, source!("traces/same_numbers.c")).unwrap();
+    let (program, trace) = traced(&source, &["-O1"], &folder);
+    let json = pcce_trace(&["show", "--format", "json"], &program, &trace).expect_success().stdout;
+    let shown = json_lines(&json);
+    let calls: Vec<_> = shown.iter().filter(|event| event["kind"] == "call").collect();
+    let thread = shown[0]["thread"].to_string();
+    for (name, count) in [("first", 1), ("second", 3), ("handled", 1)] {
+        let numbers: Vec<u64> = calls
+            .iter()
+            .filter(|event| event["function"] == name)
+            .map(|event| event["event"].as_u64().expect("a number"))
+            .collect();
+        assert_eq!(numbers.len(), count, "{name}: {json}");
+        for number in numbers {
+            for words in [&["at"][..], &["at", "--thread", &thread]] {
+                let mut at = command(artifact("pcce"), &["trace"]);
+                at.args(words).arg(&program).arg(&trace).arg(number.to_string());
+                let text = run(&mut at).expect_success().stdout;
+                assert_eq!(text.matches(&format!("#0  {name}\n")).count(), 1, "{name} {number}: {text}");
+            }
+        }
+    }
+    let mut at = command(artifact("pcce"), &["trace", "at"]);
+    let output = run(at.arg(&program).arg(&trace).arg("1000"));
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains(&format!("thread {thread} has no event 1000")), "{}", output.describe());
 }
