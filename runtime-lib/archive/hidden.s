@@ -15,6 +15,11 @@
     .weak __pcce_hybrid
     .hidden __pcce_hybrid
     .quad __pcce_hybrid
+    .irp name, unpoison, memcpy
+    .weak __pcce_msan_\name
+    .hidden __pcce_msan_\name
+    .quad __pcce_msan_\name
+    .endr
     .irp name, signal, __sysv_signal, sigaction, pthread_create, thrd_create
     .weak __pcce_libc_\name
     .hidden __pcce_libc_\name

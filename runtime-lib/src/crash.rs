@@ -19,7 +19,6 @@ mod others;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::{MaybeUninit, zeroed};
-use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 
 use self::lines::Out;
@@ -30,7 +29,7 @@ use crate::image::Image;
 use crate::machine::{fault_of, go_back, interrupted_pc, interrupted_sp, set_interrupted, sound_thread};
 use crate::output::{self, By, Environment, Text, complain};
 use crate::own;
-use crate::signal::libc_sigaction;
+use crate::signal::set_action;
 use crate::sys::{self, Action, getpid, gettid};
 use crate::thread;
 use crate::token::interrupted_token;
@@ -122,7 +121,7 @@ fn install() -> Result<(), ()> {
             }
             memory::settle(|settings| settings.set_former(index, former));
             state().restored.fetch_and(!(1 << index), Ordering::AcqRel);
-            if libc_sigaction()(signal, &raw const action, null_mut()) != 0 {
+            if !set_action(signal, &action) {
                 return Err(());
             }
         }

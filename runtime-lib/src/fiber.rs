@@ -11,6 +11,7 @@ use core::ptr::{dangling, null_mut};
 
 use crate::abi::chains::{self, GONE_ID};
 use crate::abi::{Frame, Link, Shadow, Tls};
+use crate::shadow::written;
 use crate::state::tls;
 use crate::thread::key;
 use crate::{crash, sys};
@@ -224,6 +225,7 @@ pub unsafe extern "C" fn pcce_fiber_save(fiber: *mut Fiber) {
             stack_high: (*block).stack_high,
             reserved: [0; 3],
         });
+        written(fiber.cast(), size_of::<Fiber>());
     }
 }
 

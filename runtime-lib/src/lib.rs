@@ -38,6 +38,7 @@ mod place;
 mod profile;
 mod runtimes;
 mod sample;
+mod shadow;
 mod signal;
 mod state;
 mod task;

@@ -13,7 +13,7 @@ use crate::image::Image;
 use crate::intern::Interner;
 use crate::output::{self, Environment, FileName, Text, complain};
 use crate::profile::{Arena, Writer};
-use crate::signal::libc_sigaction;
+use crate::signal::set_action;
 use crate::sys::{self, Action};
 use crate::token::interrupted_token;
 use crate::when::{self, Kind};
@@ -143,7 +143,7 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = on_timer as *const () as usize;
         action.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO | libc::SA_ONSTACK;
-        if libc_sigaction()(libc::SIGPROF, &raw const action, null_mut()) != 0 {
+        if !set_action(libc::SIGPROF, &action) {
             return refused();
         }
         // ThreadSanitizer has a handler of its own, which calls ours when the interrupted code is over.

@@ -5,13 +5,14 @@
 //! [`SignalFrame`], lets the handler start a sub-path, and puts the state back. The program sees its own handlers
 //! wherever it asks for them.
 use core::ffi::{c_int, c_void};
-use core::mem::transmute;
+use core::mem::{MaybeUninit, transmute};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::abi::{Frame, Link, Shadow};
 use crate::fiber::followed_from;
 use crate::machine::interrupted_sp;
+use crate::shadow::{copy, written};
 use crate::state::tls;
 use crate::tracer;
 use crate::when;
@@ -61,8 +62,20 @@ fn libc_sysv_signal() -> Installer {
 }
 
 /// `sigaction` of libc.
-pub fn libc_sigaction() -> Action {
+#[inline(never)]
+fn libc_sigaction() -> Action {
     libcs!(Action, libc::sigaction, "__pcce_libc_sigaction")
+}
+
+/// Has an action of the runtime's installed by libc's `sigaction`. False if it refuses.
+///
+/// # Safety
+/// The action's function can be called for the signal.
+#[inline(never)]
+pub unsafe fn set_action(signal: c_int, action: &libc::sigaction) -> bool {
+    written((&raw const *action).cast(), size_of::<libc::sigaction>());
+    // SAFETY: by the contract.
+    unsafe { libc_sigaction()(signal, action, null_mut()) == 0 }
 }
 
 /// The frame that is pushed when a handler is called.
@@ -214,7 +227,7 @@ pub unsafe extern "C" fn __pcce_signal(signal: c_int, handler: usize) -> usize {
             && action.sa_sigaction == address()
         {
             action.sa_flags |= libc::SA_SIGINFO;
-            libc_sigaction()(signal, &raw const action, null_mut());
+            set_action(signal, &action);
         }
         old
     }
@@ -240,11 +253,19 @@ pub unsafe extern "C" fn __pcce_sigaction(
     }
     // SAFETY: by the caller: null or pointers to actions; they may be the same.
     unsafe {
-        let mut new = if action.is_null() { None } else { Some(action.read()) };
+        let mut changed = MaybeUninit::uninit();
+        let mut new = match action.is_null() {
+            true => None,
+            false => {
+                copy(action, changed.as_mut_ptr());
+                Some(changed.assume_init_mut())
+            }
+        };
         // The flag is the program's own in an action that calls no function: `is_trampolines` must not take that for
         // one that was reset.
-        let wants_info =
-            new.is_some_and(|new| !is_function(new.sa_sigaction) && new.sa_flags & libc::SA_SIGINFO != 0);
+        let wants_info = new
+            .as_ref()
+            .is_some_and(|new| !is_function(new.sa_sigaction) && new.sa_flags & libc::SA_SIGINFO != 0);
         let old = match &mut new {
             Some(new) if is_function(new.sa_sigaction) => {
                 let entry =
@@ -261,7 +282,7 @@ pub unsafe extern "C" fn __pcce_sigaction(
             }
             None => current(number),
         };
-        let result = libc_sigaction()(signal, new.as_ref().map_or(null(), |n| n), old_action);
+        let result = libc_sigaction()(signal, new.as_deref().map_or(null(), |n| n), old_action);
         if result != 0 {
             if new.is_some_and(|n| n.sa_sigaction == address()) {
                 replace(number, &old);

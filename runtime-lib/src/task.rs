@@ -15,6 +15,7 @@ use crate::abi::token::SUBMITTED;
 use crate::fiber::{followed, followed_from, is_unknown};
 use crate::output::Text;
 use crate::own::Own;
+use crate::shadow::written;
 use crate::state::current;
 use crate::thread::{room, with_origin};
 use crate::token::{self, __pcce_token, token_of_caller};
@@ -69,6 +70,7 @@ unsafe fn capture(task: *mut Task, write: impl FnOnce(*mut c_char, usize) -> usi
         // A token that does not fit at all is empty.
         let len = if known { with_origin(text.add(1), TEXT - 1) } else { 0 };
         (*task).len = if len > 0 && text.add(1).read() != b'+' { len + 1 } else { 0 };
+        written(task.cast(), size_of::<Task>());
     }
 }
 

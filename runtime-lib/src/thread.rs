@@ -22,7 +22,7 @@ use crate::signal::libcs;
 use crate::state::tls;
 use crate::sys;
 use crate::task;
-use crate::token::__pcce_token;
+use crate::token::{self, __pcce_token};
 use crate::tracer;
 use pcce_system::machine::thread_pointer;
 
@@ -303,11 +303,7 @@ pub unsafe extern "C" fn pcce_thread_token(buf: *mut c_char, size: usize) -> usi
     // SAFETY: by the contract; what origin() returns can be read.
     unsafe {
         let (text, len) = origin();
-        let buf = buf.cast::<u8>();
-        let copied = copy(text, len, buf, size);
-        if size > 0 {
-            buf.add(copied).write(0);
-        }
+        token::end(buf, copy(text, len, buf.cast(), size), size);
         len
     }
 }

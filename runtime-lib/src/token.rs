@@ -23,6 +23,7 @@ use crate::abi::token::flag;
 use crate::fiber::{followed, followed_from, is_lost, is_unknown, relative};
 use crate::machine::here;
 use crate::own::Own;
+use crate::shadow::written;
 use crate::signal;
 use crate::state::current;
 use crate::unwind::{self, End, Interruption, MAX_ACTIVATIONS, Unwind as _};
@@ -55,10 +56,8 @@ unsafe fn token_at_site(buf: *mut c_char, size: usize, site: *const u8, cfa: usi
     // SAFETY: passed on.
     let Some(id) = relative(id, found, top) else { return unsafe { pcce_token(buf, size) } };
     if site.is_null() && top.is_null() && id == 0 {
-        if size > 0 {
-            // SAFETY: by the contract.
-            unsafe { buf.write(0) };
-        }
+        // SAFETY: passed on.
+        unsafe { end(buf, 0, size) };
         return 0;
     }
     let (flags, capture) =
@@ -74,6 +73,19 @@ unsafe fn token_at_site(buf: *mut c_char, size: usize, site: *const u8, cfa: usi
     }
 }
 
+/// Ends a text of this length, unless the size is 0.
+///
+/// # Safety
+/// `buf` can take `size` bytes, of which so many and one more are there, or it is 0.
+#[inline(never)]
+pub unsafe fn end(buf: *mut c_char, len: usize, size: usize) {
+    if size > 0 {
+        // SAFETY: by the contract.
+        unsafe { buf.add(len).write(0) };
+        written(buf.cast(), len + 1);
+    }
+}
+
 /// The public entry. The pass replaces calls of it in instrumented code, so the caller is not instrumented. The
 /// functions that called the caller may have changed the id: the context is described as an interrupted point.
 #[unsafe(no_mangle)]
@@ -86,10 +98,8 @@ pub unsafe extern "C" fn pcce_token(buf: *mut c_char, size: usize) -> usize {
 #[inline(always)]
 pub unsafe fn token_of_caller(buf: *mut c_char, size: usize) -> usize {
     let Some((state, point)) = outside() else {
-        if size > 0 {
-            // SAFETY: by the contract.
-            unsafe { buf.write(0) };
-        }
+        // SAFETY: passed on.
+        unsafe { end(buf, 0, size) };
         return 0;
     };
     // SAFETY: passed on.

@@ -13,7 +13,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use crate::output::{self, Text, complain};
-use crate::signal::libc_sigaction;
+use crate::signal::set_action;
 use crate::sys::{self, Action};
 use pcce_system::machine::thread_pointer;
 
@@ -113,7 +113,7 @@ fn install(signal: c_int, handler: Handler, flags: c_int) -> bool {
         action.sa_flags = flags | libc::SA_ONSTACK;
         let mask = ENDS.into_iter().fold(0_u64, |set, signal| set | 1 << (signal - 1));
         (&raw mut action.sa_mask).cast::<u64>().write(mask);
-        libc_sigaction()(signal, &raw const action, null_mut()) == 0
+        set_action(signal, &action)
     }
 }
 

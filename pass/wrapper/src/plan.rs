@@ -320,6 +320,12 @@ fn add_runtime(
         };
         added.for_linker("", &archive);
         needs.push(archive.clone());
+        // The runtime tells MemorySanitizer what it has written.
+        if command.allocator.as_deref() == Some("-fsanitize=memory") {
+            for name in ["unpoison", "memcpy"] {
+                added.flag(&format!("-Wl,--defsym=__pcce_msan_{name}=__msan_{name}"));
+            }
+        }
         // One runtime for the process: shared libraries find the executable's. In static programs exporting
         // does harm: a static-pie program with an exported thread-local variable crashes at its start if GNU
         // ld 2.40 linked it.

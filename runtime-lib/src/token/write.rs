@@ -239,13 +239,10 @@ fn survey(context: &Context<'_>) -> (bool, bool) {
 /// # Safety
 /// `buf` can take `size` bytes; the chain is intact unless it is called suspect.
 pub(super) unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &Context<'_>) -> usize {
+    let text = buf;
     let buf = buf.cast::<u8>();
-    let end = |len: usize| {
-        if size > 0 {
-            // SAFETY: len < size wherever this is called.
-            unsafe { buf.add(len).write(0) };
-        }
-    };
+    // SAFETY: len < size wherever this is called.
+    let end = |len: usize| unsafe { super::end(text, len, size) };
     let (has_point, left) = survey(context);
     let version = match () {
         () if offset::is_used() => WITH_OFFSETS as usize,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pcce_testsuite::chain::decode;
 use pcce_testsuite::runner::ordinary_lines;
 use pcce_testsuite::{
-    Output, artifact, command, folded, llvm, repository, run, run_with_input, source, work_folder,
+    Output, artifact, command, folded, include, llvm, repository, run, run_with_input, source, work_folder,
 };
 use serde_json::Value;
 
@@ -135,6 +135,33 @@ fn safe_stack() {
 #[test]
 fn memory() {
     check("memory", BOTH, TWO, &["-fsanitize=memory", "-fsanitize-memory-track-origins"], &[]);
+}
+
+/// What the runtime writes is initialised, and its copies of what the program writes are as the original.
+#[test]
+fn memory_that_the_runtime_writes() {
+    let work = work_folder("sanitizers/memory-written");
+    let source = repository().join("testsuite/sanitizers/memory.c");
+    for (mode, level) in [("link", "-O0"), ("link", "-O2"), ("lto", "-O1"), ("module", "-O1")] {
+        let program = work.join(format!("{mode}{level}"));
+        let flags = [&format!("--pcce-mode={mode}"), level, "-g", "-pthread", "-fsanitize=memory"];
+        let mut compile = command(artifact("pcce-clang"), &flags);
+        run(compile.arg(include("runtime-lib/include")).arg(&source).arg("-o").arg(&program))
+            .expect_success();
+        let reports =
+            [("PCCE_CRASH_REPORT", "report"), ("PCCE_SAMPLE", "100"), ("PCCE_SAMPLE_PROFILE", "cpu")];
+        let mut started = command(&program, &[]);
+        let output = run(started.envs(reports).current_dir(&work)).expect_success();
+        let taken = |thread| ["token text", "small empty", "at text", thread, "task", "fiber"];
+        let handled = ["handler text", "same", "handler text"];
+        let lines = [&handled[..], &taken("thread empty"), &taken("thread text")].concat();
+        assert_eq!(output.stdout.lines().collect::<Vec<_>>(), lines, "{mode} {level}");
+        assert_eq!(output.stderr, "", "{mode} {level}");
+        let output = run(&mut command(&program, &["left out"]));
+        assert_eq!(output.status, 1, "{}", output.describe());
+        assert!(output.stderr.contains("use-of-uninitialized-value"), "{}", output.describe());
+        assert!(!output.stdout.contains("not reported"), "{}", output.describe());
+    }
 }
 
 #[test]
