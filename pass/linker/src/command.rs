@@ -67,6 +67,13 @@ impl Word {
         before.iter().cloned().chain([OsString::from_vec(last)]).collect()
     }
 
+    /// Returns whether it asks for the linker's map on standard output, by the name of a file.
+    pub fn is_map_on_output(&self) -> bool {
+        let output =
+            |value: &OsStr| ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].iter().any(|o| value == *o);
+        self.meaning() == Some(Meaning::SideText) && self.value().is_some_and(output)
+    }
+
     /// The file that it names.
     pub fn input(&self) -> Option<&Path> {
         (self.kind == Kind::Input).then(|| Path::new(&self.texts[0]))
@@ -198,7 +205,7 @@ impl Command {
     /// The text files in which the linker writes names of linked files, each with whether `make` reads it.
     pub fn side_texts(&self) -> Vec<(PathBuf, bool)> {
         let texts = self.words.iter().filter_map(|word| match word.meaning()? {
-            Meaning::SideText => Some((word.value()?.into(), false)),
+            Meaning::SideText if !word.is_map_on_output() => Some((word.value()?.into(), false)),
             Meaning::Dependencies => Some((word.value()?.into(), true)),
             _ => None,
         });

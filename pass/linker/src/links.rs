@@ -268,14 +268,29 @@ impl<'a> Links<'a> {
     fn second(&self, inputs: &Inputs, variables: &[(&'static str, OsString)]) -> Result<Output, Error> {
         let is_left_out = |word: &Word| matches!(word.meaning(), Some(Meaning::Quoting | Meaning::Folding));
         let kept = inputs.words.iter().filter(|(word, _)| !is_left_out(word));
-        let words: Vec<OsString> = kept.flat_map(|(_, texts)| texts.clone()).collect();
+        let words = kept.flat_map(|(word, texts)| match word.is_map_on_output() {
+            true => word.with_value(self.map_for_output().as_os_str()),
+            false => texts.clone(),
+        });
+        let words: Vec<OsString> = words.collect();
         self.scratch.writes(true);
         self.scratch.run_with(self.linker, &words, variables)
+    }
+
+    /// The file with the map that the user wants on standard output. That of the linker is a pipe, and GNU ld
+    /// writes a map to no file that is a pipe.
+    fn map_for_output(&self) -> PathBuf {
+        self.scratch.path().join("map")
     }
 
     /// Passes on the output of the second link, with the names of the user's files.
     fn finish(&self, inputs: &Inputs, result: &Output) -> Result<(), Error> {
         self.say(&result.stdout, &inputs.copies, &mut std::io::stdout());
+        let map = self.map_for_output();
+        if map.is_file() {
+            let text = fs::read(&map).map_err(Error::file(&map))?;
+            self.say(&text, &inputs.copies, &mut std::io::stdout());
+        }
         self.say(&result.stderr, &inputs.copies, &mut std::io::stderr());
         for (file, is_for_make) in self.command.side_texts() {
             let mut names = inputs.copies.clone();

@@ -119,7 +119,9 @@ const WAYS: [Way; 12] = [
         name: "maps",
         files: &[("a.c", LIBRARY), ("main.c", CALLS_OUTER)],
         commands: "$CC -c a.c main.c\n$LD a.o main.o -Wl,-Map=program.map -o program\n\
-            grep -q outer program.map\n$LD a.o main.o -o /dev/null\ntest -c /dev/null",
+            grep -q outer program.map\n$LD a.o main.o -Wl,-Map=/dev/stdout -o program > log\n\
+            grep -q outer log\nif grep -q inputs- log; then exit 1; fi\n\
+            $LD a.o main.o -o /dev/null\ntest -c /dev/null",
     },
     // `make` finds every file that the program is made of, and none that is newer.
     Way {
