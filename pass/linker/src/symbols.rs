@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use object::elf::{STB_LOCAL, STB_WEAK, STT_FILE, STT_SECTION};
 use object::read::elf::{ElfFile64, Sym};
-use object::{Endianness, Object, ObjectSection};
+use object::{Endianness, Object, ObjectComdat, ObjectSection};
 use pcce_abi::skeleton;
 
 use crate::Error;
@@ -23,6 +23,8 @@ use crate::scratch::Scratch;
 struct Global {
     defined: bool,
     weak: bool,
+    /// The linker takes one of several definitions: it is weak, or in a group of which one is linked.
+    replaceable: bool,
 }
 
 /// The symbols of an object.
@@ -78,6 +80,8 @@ impl Symbols {
         let file = ElfFile64::<Endianness>::parse(object).map_err(damaged)?;
         let endian = file.endian();
         let table = file.elf_symbol_table();
+        let grouped: HashSet<usize> =
+            file.comdats().flat_map(|comdat| comdat.sections().map(|section| section.0)).collect();
         let mut symbols = Symbols::default();
         for symbol in table.iter() {
             let name = symbol.name(endian, table.strings()).map_err(damaged)?.to_vec();
@@ -85,7 +89,9 @@ impl Symbols {
                 symbols.sources.push(name);
             } else if symbol.st_bind() != STB_LOCAL {
                 let weak = symbol.st_bind() == STB_WEAK;
-                symbols.global.insert(name, Global { defined: !symbol.is_undefined(endian), weak });
+                let replaceable = weak || grouped.contains(&usize::from(symbol.st_shndx(endian).0));
+                let defined = !symbol.is_undefined(endian);
+                symbols.global.insert(name, Global { defined, weak, replaceable });
             } else if symbol.st_type() != STT_SECTION {
                 symbols.local.insert(name);
             }
@@ -113,8 +119,9 @@ impl Symbols {
                 Some(other) if other.defined && !own.defined => {
                     return Err(other_symbols(shown, name, "is not defined, and its module defines it"));
                 }
-                // The program has another module's body of an inline function.
-                Some(Global { defined: false, .. }) | None if own.defined && own.weak && known(name) => {}
+                // The program has another module's body of an inline function, or of a sanitizer's constructor.
+                Some(Global { defined: false, .. }) | None
+                    if own.defined && own.replaceable && known(name) => {}
                 Some(other) if own.defined && !other.defined => {
                     return Err(other_symbols(shown, name, "is defined, and its module only refers to it"));
                 }

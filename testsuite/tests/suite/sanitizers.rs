@@ -8,6 +8,7 @@ use pcce_testsuite::chain::decode;
 use pcce_testsuite::runner::ordinary_lines;
 use pcce_testsuite::{
     Output, artifact, command, folded, include, llvm, repository, run, run_with_input, source, work_folder,
+    write_files,
 };
 use serde_json::Value;
 
@@ -161,6 +162,33 @@ fn memory_that_the_runtime_writes() {
         assert_eq!(output.status, 1, "{}", output.describe());
         assert!(output.stderr.contains("use-of-uninitialized-value"), "{}", output.describe());
         assert!(!output.stdout.contains("not reported"), "{}", output.describe());
+    }
+}
+
+/// All modules have the constructor that announces their metadata, in a group of which one is linked.
+#[test]
+fn constructors_of_metadata() {
+    let work = work_folder("sanitizers/metadata");
+    let files = [
+        ("one.c", "int f(int n) { return n + 1; }\n"),
+        (
+            "two.c",
+            "#include <stdio.h>\nint f(int);\nstatic int announced;\n\
+             void __sanitizer_metadata_covered_add(int version, char *start, char *end) {\n\
+               (void)version, (void)start, (void)end, announced++;\n}\n\
+             void __sanitizer_metadata_covered_del(int version, char *start, char *end) {\n\
+               (void)version, (void)start, (void)end;\n}\n\
+             int main(void) { printf(\"%d %d\\n\", f(2), announced); return 0; }\n",
+        ),
+    ];
+    write_files(&work, files);
+    let pcce = artifact("pcce-clang");
+    for (compiler, linker) in [(&llvm("clang"), "bfd"), (&pcce, "bfd"), (&pcce, "lld")] {
+        let flags = ["-O1", "-fexperimental-sanitize-metadata=covered", "one.c", "two.c", "-o", "program"];
+        let mut compile = command(compiler, &flags);
+        run(compile.arg(format!("-fuse-ld={linker}")).current_dir(&work)).expect_success();
+        let output = run(&mut command(work.join("program"), &[])).expect_success();
+        assert_eq!(output.stdout, "3 1\n", "{} {linker}", compiler.display());
     }
 }
 
