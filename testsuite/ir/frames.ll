@@ -110,3 +110,24 @@ pad:
   %p = landingpad { ptr, i32 } cleanup
   resume { ptr, i32 } %p
 }
+
+define internal void @only_here() {
+  call void @external()
+  ret void
+}
+
+; A call for which nothing is done gets no block of its own behind it.
+define internal void @adds_nothing(i1 %calls) personality ptr null {
+; CHECK-LABEL: define internal void @adds_nothing(
+; CHECK:         invoke void @only_here()
+; CHECK-NEXT:      to label %out unwind label %pad
+entry:
+  br i1 %calls, label %first, label %out
+first:
+  invoke void @only_here() to label %out unwind label %pad
+out:
+  ret void
+pad:
+  %caught = landingpad { ptr, i32 } cleanup
+  resume { ptr, i32 } %caught
+}

@@ -78,6 +78,22 @@ pub struct NumberAt {
 }
 
 impl PlannedCall {
+    /// A call with an action and a site, of which nothing else is known.
+    pub fn new(call: usize, action: Action, site: u32) -> Self {
+        Self {
+            call,
+            action,
+            before: State::Found,
+            behind: State::Found,
+            site,
+            runs_task: false,
+            creation_site: None,
+            keeps_frame: false,
+            replaceable: false,
+            number: None,
+        }
+    }
+
     /// Returns whether the action is a push.
     pub fn pushes(&self) -> bool {
         matches!(self.action, Action::Push(_))
@@ -396,16 +412,11 @@ impl<'a> Maker<'a> {
             let keeps_frame = frame.is_some_and(|frame| frame != hybrid::JUMP);
             let runs_task = call.kind.runs_task() && matches!(action, Action::Push(_));
             calls.push(PlannedCall {
-                call: c,
-                action,
-                before: State::Found,
-                behind: State::Found,
-                site,
                 runs_task,
                 creation_site,
                 keeps_frame,
                 replaceable: matches!(call.kind, CallKind::Replaceable(_)),
-                number: None,
+                ..PlannedCall::new(c, action, site)
             });
         }
         calls

@@ -15,7 +15,7 @@ use crate::bound::Width;
 use crate::hybrid::{self, Used};
 use crate::numbers::{self, Numbers};
 use crate::plan::{self, Action, NumberAt, PlannedCall, PlannedFunction, Push, place_frame};
-use crate::states::{self, State};
+use crate::states;
 use crate::thunks::Thunk;
 use crate::{
     Call, CallKind, Function, Program, RuntimeCall, Source, TailCallee, TypeId, Unannounced, Wanted,
@@ -426,16 +426,12 @@ pub fn planned(
             };
             let action = Action::from(row.does);
             calls.push(PlannedCall {
-                call,
-                action,
-                before: State::Found,
-                behind: State::Found,
-                site: row.sites.call,
                 runs_task: function.calls[call].kind.runs_task() && matches!(action, Action::Push(_)),
                 creation_site: row.sites.creation,
                 keeps_frame: row.keeps_frame,
                 replaceable: row.replaceable,
                 number: row.number,
+                ..PlannedCall::new(call, action, row.sites.call)
             });
         }
         calls.sort_unstable_by_key(|call| call.call);

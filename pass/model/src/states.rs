@@ -189,7 +189,8 @@ impl Segments {
         for (place, call) in calls.iter().enumerate() {
             within[function.calls[call.call].block as usize].push(place);
         }
-        let known = known(flow);
+        let ways = |block: usize| flow[block].ways.iter().map(|way| way.to as usize).collect();
+        let known = known(flow.len(), |block| flow[block].throws, ways);
         let (mut list, mut ends, mut behind_calls) = (Vec::new(), Vec::new(), vec![0; calls.len()]);
         for (b, (block, places)) in flow.iter().zip(&within).enumerate() {
             let first = list.len();
@@ -400,46 +401,35 @@ fn begun(
         let calls = segments[first..=last].iter().filter_map(|segment| segment.in_front_of);
         frame.at_ends.contains(&(block as u32)) || calls.into_iter().any(|call| call.begins_frame)
     };
-    let mut begun = vec![true; flow.len()];
-    let mut waiting = vec![0];
-    if let Some(entry) = begun.first_mut() {
-        *entry = false;
-    }
-    while let Some(block) = waiting.pop() {
-        if begins_in(block) {
-            continue;
-        }
-        for (way, number) in flow[block].ways.iter().zip(0..) {
-            let begins = frame.on_ways.contains(&(block as u32, number));
-            if !begins && std::mem::replace(&mut begun[way.to as usize], false) {
-                waiting.push(way.to as usize);
-            }
-        }
-    }
-    begun
+    unreached(flow.len(), |block| {
+        let ways = flow[block].ways.iter().zip(0..).filter(|_| !begins_in(block));
+        let ways = ways.filter(|&(_, way)| !frame.on_ways.contains(&(block as u32, way)));
+        ways.map(|(way, _)| way.to as usize).collect()
+    })
 }
 
-/// For each block, whether control reaches it only through other blocks that end with invokes.
-fn known(flow: &[FlowBlock]) -> Vec<bool> {
-    let mut known = vec![true; flow.len()];
-    let mut waiting = vec![0];
-    if let Some(entry) = known.first_mut() {
-        *entry = false;
-    }
+/// For each block, whether control reaches it only through other blocks that end with invokes. `throws` and `ways` are
+/// those of a block: whether it ends with one, and the blocks behind it.
+pub fn known(blocks: usize, throws: impl Fn(usize) -> bool, ways: impl Fn(usize) -> Vec<usize>) -> Vec<bool> {
+    unreached(blocks, |block| if throws(block) { Vec::new() } else { ways(block) })
+}
+
+/// For each block, whether these ways do not lead to it from the entry, which is block 0.
+fn unreached(blocks: usize, ways: impl Fn(usize) -> Vec<usize>) -> Vec<bool> {
+    let mut unreached = vec![true; blocks];
+    let mut waiting = if blocks == 0 { Vec::new() } else { vec![0] };
     while let Some(block) = waiting.pop() {
-        if let Some(block) = flow.get(block).filter(|block| !block.throws) {
-            let ways = block.ways.iter().map(|way| way.to as usize);
-            waiting.extend(ways.filter(|&to| std::mem::replace(&mut known[to], false)));
+        if std::mem::replace(&mut unreached[block], false) {
+            waiting.extend(ways(block));
         }
     }
-    known
+    unreached
 }
 
 #[cfg(test)]
 mod tests {
-    use pcce_encoding::Way;
-
     use super::*;
+    use crate::testing::random;
 
     impl Segments {
         fn cost(&self) -> i64 {
@@ -456,11 +446,7 @@ mod tests {
     /// With one state besides that which was found, no other labels cost less.
     #[test]
     fn a_cut_is_the_best_choice_of_one_state() {
-        let mut random = 1_u64;
-        let mut below = move |bound: usize| {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            ((random >> 33) % bound as u64) as usize
-        };
+        let mut below = random();
         let states = [State::Added(1), State::Pushed(Push::Zero, 1), State::Pushed(Push::Relative, 1)];
         for round in 0..600 {
             let state = states[round % 3];
@@ -504,13 +490,8 @@ mod tests {
 
     #[test]
     fn invokes_that_follow_invokes_are_known() {
-        let way = |to| Way { to, probability: 0.5, can_be_split: false };
-        let block = |throws, ways: &[u32]| FlowBlock {
-            ways: ways.iter().copied().map(way).collect(),
-            throws,
-            ..FlowBlock::default()
-        };
-        let flow = [block(false, &[1, 3]), block(true, &[2]), block(true, &[3]), block(false, &[])];
-        assert_eq!(known(&flow), [false, false, true, false]);
+        let flow: [(bool, &[usize]); 4] = [(false, &[1, 3]), (true, &[2]), (true, &[3]), (false, &[])];
+        let known = known(flow.len(), |block| flow[block].0, |block| flow[block].1.to_vec());
+        assert_eq!(known, [false, false, true, false]);
     }
 }

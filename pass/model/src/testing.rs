@@ -1,6 +1,6 @@
 //! Programs in a few lines, for tests.
 
-use pcce_encoding::FunctionId;
+use pcce_encoding::{FunctionId, Way};
 
 use crate::program::{Call, CallKind, Function, Program, TailCallee, TypeId};
 use crate::{Matched, Mode, derive};
@@ -55,6 +55,20 @@ pub const MODULE: Mode<'static> =
 
 /// An executable built as a whole.
 pub const EXECUTABLE: Mode<'static> = Mode { open: true, closed: true, ..MODULE };
+
+/// An edge of the flow, on which code can be inserted.
+pub fn way(to: u32, probability: f64) -> Way {
+    Way { to, probability, can_be_split: true }
+}
+
+/// Numbers at random, each below a bound: the same ones in each run.
+pub fn random() -> impl FnMut(usize) -> usize {
+    let mut state = 1_u64;
+    move |bound| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        ((state >> 33) % bound as u64) as usize
+    }
+}
 
 /// The program of these functions.
 pub fn program(mode: &Mode<'_>, functions: &[Function]) -> Program {

@@ -1,7 +1,7 @@
 //! What is planned for small programs, and what their dictionaries say.
 
 use pcce_dictionary as dictionary;
-use pcce_encoding::{EdgeId, Encoding, FlowBlock, FunctionId, Way};
+use pcce_encoding::{EdgeId, Encoding, FlowBlock, FunctionId};
 use pcce_options::PassOptions;
 
 use crate::plan::{self, Action, Basis, Plan, PlannedCall, Push};
@@ -266,10 +266,6 @@ fn a_frame_stays_until_the_next_push() {
         of(&EXECUTABLE, &[compared(), external("a"), compared()]),
         [(false, true), (true, false), (false, false)]
     );
-}
-
-fn way(to: u32, probability: f64) -> Way {
-    Way { to, probability, can_be_split: true }
 }
 
 #[test]

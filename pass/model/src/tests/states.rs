@@ -25,19 +25,8 @@ impl Code {
             Call { block, ends_block, frequency, ..external("f") }
         };
         let function = exported("main", &calls.iter().map(call).collect::<Vec<_>>());
-        let planned = (0..).zip(calls).map(|(call, &(_, action, site, _))| PlannedCall {
-            call,
-            action,
-            before: State::Found,
-            behind: State::Found,
-            site,
-            runs_task: false,
-            creation_site: None,
-            keeps_frame: false,
-            replaceable: false,
-            number: None,
-        });
-        let mut calls: Vec<PlannedCall> = planned.collect();
+        let new = |(call, &(_, action, site, _))| PlannedCall::new(call, action, site);
+        let mut calls: Vec<PlannedCall> = (0..).zip(calls).map(new).collect();
         let frame = place_frame(&function, &calls, || &flow);
         let updates = states::keep(&function, &mut calls, frame.as_ref(), || &flow);
         Self { flow, function, calls, frame, updates }
@@ -120,20 +109,6 @@ fn states_known(flow: &[FlowBlock]) -> Vec<bool> {
     }
 }
 
-/// Numbers at random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) % bound as u64) as usize
-    }
-}
-
-fn way(to: u32, probability: f64) -> Way {
-    Way { to, probability, can_be_split: true }
-}
-
 fn block(frequency: f64, ways: &[(u32, f64)]) -> FlowBlock {
     let ways = ways.iter().map(|&(to, probability)| way(to, probability)).collect();
     FlowBlock { frequency, ways, ..FlowBlock::default() }
@@ -148,43 +123,43 @@ fn a_loop() -> Vec<FlowBlock> {
 
 #[test]
 fn on_every_way_each_call_has_the_state_that_it_needs() {
-    let mut random = Random(1);
+    let mut below = random();
     let mut kept = [0; 2];
     for _ in 0..4000 {
-        let count = 1 + random.below(8);
+        let count = 1 + below(8);
         let frequencies = [0.0, 0.02, 0.5, 1.0, 1.0, 20.0, 400.0];
         let flow: Vec<FlowBlock> = (0..count)
             .map(|b| {
-                let ways = (0..random.below(4)).map(|_| Way {
-                    to: random.below(count) as u32,
+                let ways = (0..below(4)).map(|_| Way {
+                    to: below(count) as u32,
                     probability: 0.5,
-                    can_be_split: random.below(4) > 0,
+                    can_be_split: below(4) > 0,
                 });
                 let ways: Vec<Way> = ways.collect();
-                let frequency = frequencies[random.below(frequencies.len())];
-                let throws = !ways.is_empty() && random.below(6) == 0;
-                FlowBlock { frequency, ways, throws, restores: b > 0 && random.below(8) == 0 }
+                let frequency = frequencies[below(frequencies.len())];
+                let throws = !ways.is_empty() && below(6) == 0;
+                FlowBlock { frequency, ways, throws, restores: b > 0 && below(8) == 0 }
             })
             .collect();
         let mut calls = Vec::new();
         for (b, block) in flow.iter().enumerate() {
-            let within = random.below(4);
+            let within = below(4);
             for n in 0..within {
-                let action = match random.below(6) {
+                let action = match below(6) {
                     0 => Action::None,
-                    1 | 2 => Action::Add(1 + random.below(2) as u64),
+                    1 | 2 => Action::Add(1 + below(2) as u64),
                     3 => Action::Push(Push::Zero),
                     _ => PUSH,
                 };
                 let ends = block.throws && n + 1 == within;
-                calls.push((b as u32, action, random.below(3) as u32, ends));
+                calls.push((b as u32, action, below(3) as u32, ends));
             }
         }
         let code = Code::new(flow, &calls);
         kept[0] += code.calls.iter().filter(|call| call.before != State::Found).count();
         kept[1] += code.updates.len();
         for _ in 0..60 {
-            code.walk(|ways| random.below(ways));
+            code.walk(&mut below);
         }
     }
     assert!(kept.iter().all(|&kept| kept > 1000), "{kept:?}");

@@ -12,7 +12,7 @@ use crate::llvm::{Address, Block, Builder, Instruction, Word};
 use pcce_abi::layout;
 use pcce_model::Function;
 use pcce_model::plan::{Action, PlannedFunction};
-use pcce_model::states::RARELY;
+use pcce_model::states::{RARELY, known};
 
 /// The place of the state.
 pub enum Found<'m> {
@@ -57,14 +57,17 @@ impl<'m> Found<'m> {
         }
         let (mut expected, mut calls, mut ends, mut others) = (0.0, HashSet::new(), Vec::new(), false);
         let blocks = code.value.blocks();
-        let known = known(&blocks);
-        for block in blocks {
+        let numbers: HashMap<Block<'m>, usize> = blocks.iter().copied().zip(0..).collect();
+        let ways =
+            |block: usize| blocks[block].terminator().successors().iter().map(|to| numbers[to]).collect();
+        let known = known(blocks.len(), |block| blocks[block].may_throw(), ways);
+        for (&block, known) in blocks.iter().zip(known) {
             let end = block.terminator();
             if !block.may_throw() {
                 continue;
             }
             others |= !pushes.contains(&end);
-            if known.contains(&block) {
+            if known {
                 continue;
             }
             match first.get(&block) {
@@ -117,18 +120,6 @@ impl<'m> Found<'m> {
             }
         }
     }
-}
-
-/// The blocks that control reaches only through other blocks that end with invokes.
-fn known<'m>(blocks: &[Block<'m>]) -> HashSet<Block<'m>> {
-    let mut known: HashSet<Block<'m>> = blocks.iter().skip(1).copied().collect();
-    let mut waiting: Vec<Block<'m>> = blocks.first().copied().into_iter().collect();
-    while let Some(block) = waiting.pop() {
-        if !block.may_throw() {
-            waiting.extend(block.terminator().successors().into_iter().filter(|next| known.remove(next)));
-        }
-    }
-    known
 }
 
 fn write<'m>(b: &Builder<'m>, symbols: &Symbols<'m>, words: Address<'m>) {

@@ -152,18 +152,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             ..self.function.clone()
         };
         let planned = PlannedFunction {
-            calls: vec![PlannedCall {
-                call: 0,
-                action: Action::Push(Push::Zero),
-                before: State::Found,
-                behind: State::Found,
-                site,
-                runs_task: false,
-                creation_site: None,
-                keeps_frame: false,
-                replaceable: false,
-                number: None,
-            }],
+            calls: vec![PlannedCall::new(0, Action::Push(Push::Zero), site)],
             frame: Some(FrameBegins { at_pushes: [0].into(), ..FrameBegins::default() }),
             updates: Vec::new(),
             entry_site: None,
@@ -363,24 +352,28 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
+    /// The frame for pushes at calls.
+    fn frame(&self) -> Address<'m> {
+        self.frame.expect("made for every function that pushes")
+    }
+
     /// Changes the state from one to another.
     fn update(&self, from: State, to: State) {
-        let frame = || self.frame.expect("made for every function that pushes");
         match (from, to) {
             (from, to) if from == to => {}
             (State::Found, State::Found) => {}
             (State::Added(old), State::Added(new)) => self.add(old, new),
             (State::Pushed(before, _), State::Pushed(push, site)) if before == push => {
-                self.b.store(self.site(site), self.b.offset(frame(), layout::FRAME_SITE));
+                self.b.store(self.site(site), self.b.offset(self.frame(), layout::FRAME_SITE));
                 self.b.signal_fence();
             }
             (State::Found, State::Added(value)) => self.add(0, value),
             (State::Found, State::Pushed(push, site))
             | (State::Pushed(Push::Relative, _), State::Pushed(push @ Push::Zero, site)) => {
-                self.push(frame(), self.site(site), push);
+                self.push(self.frame(), self.site(site), push);
             }
             (State::Added(value), State::Found) => self.add(value, 0),
-            (State::Pushed(push, _), State::Found) => self.pop(frame(), push),
+            (State::Pushed(push, _), State::Found) => self.pop(self.frame(), push),
             (State::Added(_), State::Pushed(..))
             | (State::Pushed(..), State::Added(_) | State::Pushed(..)) => {
                 self.update(from, State::Found);
@@ -410,32 +403,36 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         if call.keeps_frame || reaches {
             instruction.clear_tail();
         }
-        let behind = places::behind(instruction);
-        self.b.before(at, *instruction);
-        self.before_call(call, instruction);
-        if let Some(behind) = behind {
-            self.b.before(behind, *instruction);
-            self.behind_call(call);
+        let replaced = if let Action::Replace(runtime) = call.action { Some(runtime) } else { None };
+        let shadow = self.shadow.filter(|_| replaced.is_none());
+        let acts = !matches!(call.action, Action::None | Action::Replace(_)) || call.creation_site.is_some();
+        if acts || shadow.is_some() || [call.before, call.behind] != [State::Found; 2] {
+            let behind = places::behind(instruction);
+            self.b.before(at, *instruction);
+            self.before_call(call, instruction, shadow);
+            if let Some(behind) = behind {
+                self.b.before(behind, *instruction);
+                self.behind_call(call, shadow);
+            }
         }
-        if let Action::Replace(runtime) = call.action {
+        if let Some(runtime) = replaced {
             self.replace(instruction, call, runtime);
         }
     }
 
-    fn before_call(&self, call: &PlannedCall, instruction: Call<'m>) {
-        let replaces = matches!(call.action, Action::Replace(_));
+    fn before_call(&self, call: &PlannedCall, instruction: Call<'m>, shadow: Option<Address<'m>>) {
         let state = || instruction.argument(1)?.as_address();
         if let Some((site, state)) = call.creation_site.zip(state()) {
             let (module, ptr) = (self.b.module, self.b.module.ptr());
             let prepare = module.external_function(abi::functions::STD_THREAD, None, &[ptr, ptr]);
             self.b.call(prepare, &[state, self.site(site)]);
         }
-        if let Some(shadow) = self.shadow.filter(|_| !replaces) {
+        if let Some(shadow) = shadow {
             self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
             self.b.store(self.b.module.const_i64(0), self.b.offset(shadow, layout::SHADOW_LEFT));
         }
-        if let Action::Push(push) = call.action {
-            let frame = self.frame.expect("made for every function that pushes");
+        if let Action::Push(_) = call.action {
+            let frame = self.frame();
             if self.planned.frame.as_ref().is_some_and(|begins| begins.at_pushes.contains(&call.call)) {
                 self.begin(frame);
             }
@@ -444,27 +441,25 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 let task = task.unwrap_or(self.b.module.null());
                 self.b.store(task, self.b.offset(frame, layout::FRAME_TASK));
             }
-            let is_pushed = matches!(call.before, State::Pushed(before, _) if before == push);
-            self.update(call.before, call.needs());
+        }
+        self.update(call.before, call.needs());
+        if let (State::Pushed(before, _), Action::Push(push)) = (call.before, call.action)
+            && before == push
+        {
             // Code without the pass may have left another state.
-            if is_pushed {
-                self.publish_frame(frame, push);
-            }
-        } else {
-            self.update(call.before, call.needs());
+            self.publish_frame(self.frame(), push);
         }
         if call.action == Action::Publish {
             self.publish(Some(call.site));
         }
     }
 
-    fn behind_call(&self, call: &PlannedCall) {
+    fn behind_call(&self, call: &PlannedCall, shadow: Option<Address<'m>>) {
         if call.action == Action::Publish {
             self.publish(None);
         }
         self.update(call.needs(), call.behind);
-        let replaces = matches!(call.action, Action::Replace(_));
-        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, self.shadow.filter(|_| !replaces)) {
+        if let (Some(verify), Some(shadow)) = (&self.symbols.verify, shadow) {
             // Code that is not instrumented may have caught an exception that passed through our activations.
             self.b.store(shadow, verify.shadow);
         }
