@@ -47,11 +47,14 @@ impl Appearance {
     /// # Errors
     /// The working directory is not known, and `--relative-to` needs it, or the project's settings cannot be read.
     pub fn style(&self, to_file: bool) -> anyhow::Result<Style> {
+        self.in_project(&Project::find()?, to_file)
+    }
+
+    fn in_project(&self, project: &Project, to_file: bool) -> anyhow::Result<Style> {
         let terminal = !to_file && io::stdout().is_terminal();
         let refused = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
         let columns = || console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
-        let project = Project::find()?;
         Ok(Style {
             short: self.short,
             strip_prefixes: self.strip_prefix.iter().chain(&project.strip_prefix).cloned().collect(),
@@ -71,30 +74,34 @@ impl Appearance {
     }
 }
 
-/// Which calls of a context are shown as one line.
+/// How contexts look of which several calls can be one line.
 #[derive(Args)]
-pub struct Hiding {
+pub struct Folded {
+    #[command(flatten)]
+    appearance: Appearance,
     /// In text, show several calls of these functions that follow one another as one line: a pattern of names
     /// (app::log*), or, with a slash, of paths of source files; may be given several times. The insides of std::, of
     /// spdlog and of fmt are shown so without the option
     #[arg(long, value_name = "PATTERN")]
-    pub hide: Vec<String>,
+    hide: Vec<String>,
     /// Show all calls, each with its line
     #[arg(long, conflicts_with = "hide")]
-    pub all: bool,
+    all: bool,
 }
 
-impl Hiding {
-    /// The style, with the calls that are hidden by the options, by the project's settings, and without either.
+impl Folded {
+    /// As [`Appearance::style`], with the calls that are hidden by the options, by the project's settings, and without
+    /// either.
     ///
     /// # Errors
-    /// A pattern, or the project's settings, cannot be read.
-    pub fn on(&self, style: Style) -> anyhow::Result<Style> {
+    /// Those, or a pattern cannot be read.
+    pub fn style(&self, to_file: bool) -> anyhow::Result<Style> {
+        let project = Project::find()?;
+        let style = self.appearance.in_project(&project, to_file)?;
         if self.all {
             return Ok(style);
         }
-        let of_project = Project::find()?.hide;
-        let patterns = self.hide.iter().chain(&of_project).map(String::as_str).chain(DEFAULT);
+        let patterns = self.hide.iter().chain(&project.hide).map(String::as_str).chain(DEFAULT);
         Ok(Style { hidden: Hidden::new(patterns)?, ..style })
     }
 }

@@ -9,7 +9,7 @@ use pcce::crash_report::Report;
 use pcce::load::{self, LoadCause, LoadError};
 use pcce::program::ProgramError;
 use pcce::render::Format;
-use pcce::session::{MAX_CALLS, Session};
+use pcce::session::{MAX_CALLS, Outcome, Session};
 use pcce::{Decoder, debug_files};
 use pcce_dictionary::Dictionary;
 use serde_json::{Value, json};
@@ -94,10 +94,7 @@ pub fn run(args: &CoreArgs) -> anyhow::Result<Status> {
         return decode::numbers(&decoder, args);
     }
     match args.format {
-        CoreFormat::Text => {
-            let style = args.hiding.on(args.appearance.style(false)?)?;
-            decode::report(&decoder, &report, &style)
-        }
+        CoreFormat::Text => decode::report(&decoder, &report, &args.appearance.style(false)?),
         CoreFormat::Json => json(&decoder, &report),
     }
 }
@@ -112,11 +109,10 @@ fn json(decoder: &Decoder, report: &Report) -> anyhow::Result<Status> {
     for thread in &report.threads {
         let mut row = json!({ "thread": thread.number, "token": Value::Null, "frames": [] });
         if let Some(token) = &thread.context {
-            let mut out = Vec::new();
-            if session.decode(token.as_bytes(), &mut out)? != pcce::session::Outcome::Decoded {
+            let (outcome, decoded) = decode::as_json(&mut session, token)?;
+            if outcome != Outcome::Decoded {
                 status = Status::Failed;
             }
-            let decoded: Value = serde_json::from_slice(&out).context("a decoded token")?;
             if let (Value::Object(row), Value::Object(decoded)) = (&mut row, decoded) {
                 row.extend(decoded);
             }

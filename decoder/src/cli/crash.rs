@@ -12,15 +12,17 @@ use pcce::printable::{json, printable};
 use pcce::render::Format;
 use pcce::session::{MAX_CALLS, Outcome, Session};
 use pcce::style::short;
+use pcce::token::to_hex;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::appearance::{Appearance, Hiding};
+use super::appearance::Folded;
+use super::decode::as_json;
 use super::sources::Sources;
 use super::{Status, views::ReportFormat};
 
-/// What is done with crash reports.
+/// Actions on crash reports.
 #[derive(Subcommand)]
 pub enum CrashAction {
     /// Count equal crashes: those with the same calls in the thread that crashed
@@ -51,9 +53,7 @@ pub struct GroupArgs {
     pub format: ReportFormat,
     /// How contexts look
     #[command(flatten)]
-    pub appearance: Appearance,
-    #[command(flatten)]
-    pub hiding: Hiding,
+    pub appearance: Folded,
 }
 
 pub(super) const CRASH_HELP: &str = "Crashes are equal if they have the same signal and the same functions in the thread that crashed: without lines, code
@@ -74,17 +74,14 @@ struct Group {
     reports: BTreeSet<String>,
     /// Of the first of them.
     frames: Vec<Value>,
-    /// The token of the first.
     #[serde(skip)]
-    token: String,
-    #[serde(skip)]
-    of_program: bool,
+    first: Written,
 }
 
 /// Counts equal crashes.
 pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
     let CrashAction::Group(args) = action;
-    let style = args.hiding.on(args.appearance.style(false)?)?;
+    let style = args.appearance.style(false)?;
     let sources = Sources::open(args.program.as_deref(), &args.more, &args.dicts, None)?;
     let mut session = sources.session(Format::Json).bounded(MAX_CALLS);
     let (mut groups, mut status): (HashMap<String, Group>, _) = (HashMap::new(), Status::Done);
@@ -105,9 +102,9 @@ pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
                 fail(file, "a report has no context of the thread that crashed");
                 continue;
             };
-            let of_program = prepare(&mut session, &sources, &report);
-            let mut out = Vec::new();
-            match session.decode(token.as_bytes(), &mut out)? {
+            prepare(&mut session, &sources, &report);
+            let (outcome, decoded) = as_json(&mut session, token)?;
+            match outcome {
                 Outcome::Decoded => {}
                 Outcome::Incomplete => {
                     fail(file, "dictionaries of modules are missing, and their calls are left out")
@@ -117,7 +114,6 @@ pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
                     continue;
                 }
             }
-            let decoded: Value = serde_json::from_slice(&out).context("a decoded token")?;
             let frames = decoded["frames"].as_array().cloned().unwrap_or_default();
             let fingerprint = fingerprint(&report, &frames, args.frames);
             let group = groups.entry(fingerprint.clone()).or_insert_with(|| Group {
@@ -127,11 +123,10 @@ pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
                 builds: BTreeSet::new(),
                 reports: BTreeSet::new(),
                 frames,
-                token: token.to_owned(),
-                of_program,
+                first: report.clone(),
             });
             group.count += 1;
-            group.builds.insert(report.build_id.clone());
+            group.builds.insert(report.build_id);
             group.reports.insert(file.display().to_string());
         }
     }
@@ -151,8 +146,8 @@ pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
                     let (times, builds) =
                         (number(group.count, "time"), number(group.builds.len() as u64, "build"));
                     writeln!(out, "\n{times}, {builds}: {} {}", printable(&group.signal), group.fingerprint)?;
-                    session.set_of_program(group.of_program);
-                    session.decode(group.token.as_bytes(), &mut out)?;
+                    prepare(&mut session, &sources, &group.first);
+                    session.decode(group.first.token().unwrap_or_default().as_bytes(), &mut out)?;
                 }
             }
         }
@@ -162,16 +157,14 @@ pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
     Ok(status)
 }
 
-/// Tells the session about the process of a report. Returns whether its program is the one that was given.
-fn prepare(session: &mut Session<'_>, sources: &Sources, report: &Written) -> bool {
+/// Tells the session about the process of a report.
+fn prepare(session: &mut Session<'_>, sources: &Sources, report: &Written) {
     session.learn(&report.build_id);
-    let of_program = sources.decoder.has_build(&report.build_id);
-    session.set_of_program(of_program);
-    of_program
+    session.set_of_program(sources.decoder.has_build(&report.build_id));
 }
 
-/// What equal crashes have in common, as 16 hexadecimal digits: the signal, and the functions of the innermost `most`
-/// calls.
+/// The fingerprint of a crash, 16 hexadecimal digits: equal crashes have the same signal, and the same functions in
+/// their innermost `most` calls.
 fn fingerprint(report: &Written, frames: &[Value], most: Option<usize>) -> String {
     let calls = frames.iter().filter(|frame| frame["kind"] == "call");
     let mut names: Vec<_> = calls.map(|frame| short(frame["function"].as_str().unwrap_or("??"))).collect();
@@ -183,7 +176,7 @@ fn fingerprint(report: &Written, frames: &[Value], most: Option<usize>) -> Strin
         hash.update([0]);
         hash.update(&*name);
     }
-    hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    to_hex(&hash.finalize()[..8])
 }
 
 /// A number of things.

@@ -13,6 +13,7 @@ use pcce::render::Format;
 use pcce::session::{MAX_CALLS, Outcome, Session, number};
 use pcce::style::Style;
 use pcce::token::{BuildId, is_start};
+use serde_json::Value;
 
 use super::sources::{Sources, wait_for_numbers};
 use super::{CoreArgs, CoreFormat, DecodeArgs, Status};
@@ -33,7 +34,7 @@ pub fn run(args: &DecodeArgs) -> anyhow::Result<Status> {
     let token = first.and_then(|first| first.to_str()).filter(is_token);
     let program = first.filter(|_| token.is_none());
     let tokens: Vec<String> = token.map(str::to_owned).into_iter().chain(args.tokens.clone()).collect();
-    let style = args.hiding.on(args.appearance.style(false)?)?;
+    let style = args.appearance.style(false)?;
     let program = program.map(PathBuf::as_path);
     if let (Some(numbers), true) = (&args.numbers, tokens.is_empty()) {
         wait_for_numbers(numbers);
@@ -76,13 +77,20 @@ pub fn numbers(decoder: &Decoder, args: &CoreArgs) -> anyhow::Result<Status> {
         CoreFormat::Text => Format::Text,
         CoreFormat::Json => Format::Json,
     };
-    let session = Session::new(decoder, format).styled(&args.hiding.on(args.appearance.style(false)?)?);
+    let session = Session::new(decoder, format).styled(&args.appearance.style(false)?);
     let mut output = Output::new(decoder, session, false);
     args.numbers
         .iter()
         .try_for_each(|number| output.token(number.trim().as_bytes(), || abbreviate(number)))?;
     output.flush()?;
     Ok(output.status)
+}
+
+/// Decodes a token to what JSON has of it: `frames`, or `error`. The session's format is JSON.
+pub fn as_json(session: &mut Session<'_>, token: &str) -> anyhow::Result<(Outcome, Value)> {
+    let mut out = Vec::new();
+    let outcome = session.decode(token.as_bytes(), &mut out)?;
+    Ok((outcome, serde_json::from_slice(&out).context("a decoded token")?))
 }
 
 /// Writes a crash report with the contexts in it decoded.

@@ -74,7 +74,7 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
         wait_for_numbers(numbers);
     }
     let sources = Arc::new(Sources::open(program, &args.more, &args.dicts, numbers)?);
-    let style = args.hiding.on(args.appearance.style(args.output.is_some())?)?;
+    let style = args.appearance.style(args.output.is_some())?;
     let logs = Logs::open(&paths)?;
     let mut out = Output::open(args.output.as_deref(), &logs)?;
     let progress = logs.progress(args.output.is_some());

@@ -29,7 +29,7 @@ use std::sync::OnceLock;
 use pcce::printable::printable;
 use pcce::render::Format;
 
-use appearance::{Appearance, Hiding};
+use appearance::Folded;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use crash::{CRASH_HELP, CrashAction};
 use trace::{TRACE_HELP, TraceAction};
@@ -75,7 +75,7 @@ pub enum Command {
     /// Count the crash reports of many processes
     #[command(after_help = CRASH_HELP)]
     Crash {
-        /// What to do with them
+        /// The action
         #[command(subcommand)]
         action: CrashAction,
     },
@@ -219,9 +219,7 @@ pub struct DecodeArgs {
     pub more: Vec<PathBuf>,
     /// How contexts look
     #[command(flatten)]
-    pub appearance: Appearance,
-    #[command(flatten)]
-    pub hiding: Hiding,
+    pub appearance: Folded,
 }
 
 const DECODE_HELP: &str = "text    one frame a line, innermost first, an empty line between traces
@@ -284,9 +282,7 @@ pub struct FilterArgs {
     pub more: Vec<PathBuf>,
     /// How contexts look
     #[command(flatten)]
-    pub appearance: Appearance,
-    #[command(flatten)]
-    pub hiding: Hiding,
+    pub appearance: Folded,
 }
 
 const FILTER_HELP: &str = "Any bytes may stand around the tokens.
@@ -335,9 +331,7 @@ pub struct CoreArgs {
     pub format: CoreFormat,
     /// How contexts look
     #[command(flatten)]
-    pub appearance: Appearance,
-    #[command(flatten)]
-    pub hiding: Hiding,
+    pub appearance: Folded,
 }
 
 const CORE_HELP: &str = "text    as a decoded crash report

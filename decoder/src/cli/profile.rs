@@ -74,9 +74,7 @@ pub fn read_profile(
 pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
     let args = view.args();
     let style = match view {
-        ProfileView::Report { appearance, hiding, .. } => {
-            hiding.on(appearance.style(args.output.is_some())?)?
-        }
+        ProfileView::Report { appearance, .. } => appearance.style(args.output.is_some())?,
         ProfileView::Flamegraph { short, .. } | ProfileView::Folded { short, .. } => {
             Style { short: *short, ..Style::default() }
         }

@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use pcce::profile::Kind;
 
-use super::appearance::{Appearance, Hiding};
+use super::appearance::Folded;
 
 /// Gives each `--by` the values that it takes: the numbers of its kind of profile, and in pictures those that
 /// can be added.
@@ -132,9 +132,7 @@ pub enum ProfileView {
         format: ReportFormat,
         /// How contexts look
         #[command(flatten)]
-        appearance: Appearance,
-        #[command(flatten)]
-        hiding: Hiding,
+        appearance: Folded,
     },
     /// A flame graph (SVG, for any browser)
     Flamegraph {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::printable::{self, printable};
 use crate::show::folding::{Folding, Hidden};
 
+use super::stacks::INDENT;
 use super::{Kind, Profile, Stack, StackFrame, Stacks, Unit};
 
 #[derive(Clone, Copy, Debug)]
@@ -116,9 +117,6 @@ pub fn amount(value: u64, unit: Unit) -> String {
     }
 }
 
-/// What stands in front of frames.
-const INDENT: &[u8] = b"    ";
-
 /// Writes a report for people. `hidden`: calls that are folded.
 pub fn text(
     profile: &Profile,
@@ -195,9 +193,10 @@ pub fn text(
         for (number, &frame) in stack.frames.iter().enumerate() {
             let (number, frame) = (format!("#{number:<2} "), &stacks.frames[frame as usize]);
             let text = format!("{}\n", frame.text);
-            folding.line(hidden, frame.hidden, [INDENT, number.as_bytes(), text.as_bytes()], &mut out)?;
+            let parts = [INDENT, &number, &text].map(str::as_bytes);
+            folding.line(hidden, frame.hidden, parts, &mut out)?;
         }
-        folding.end(hidden, INDENT, &mut out)?;
+        folding.end(hidden, INDENT.as_bytes(), &mut out)?;
     }
     Ok(())
 }

@@ -23,8 +23,8 @@ const MAX_FRAMES: usize = 1 << 23;
 /// The depth of stacks beyond that.
 const FEW: usize = 16;
 
-/// The indentation of frames in a report, in columns.
-const INDENT: usize = 4;
+/// The indentation of frames in a report.
+pub(super) const INDENT: &str = "    ";
 
 /// A frame, as the stacks of a profile share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -38,7 +38,7 @@ pub struct StackFrame {
     /// In gdb's style, with the place.
     #[serde(skip)]
     pub text: String,
-    /// What hides it in a report.
+    /// The pattern that hides it in a report.
     #[serde(skip)]
     pub(super) hidden: Option<Number>,
     /// Linkage name; empty for boundaries.
@@ -161,7 +161,7 @@ impl Maker<'_> {
                 _ => folded_frame(&frame, self.style),
             };
             let mut text = String::new();
-            self.style.frame(&frame, INDENT, &mut text);
+            self.style.frame(&frame, INDENT.len(), &mut text);
             frames.push(self.number(StackFrame {
                 kind: frame.kind,
                 name,

@@ -8,7 +8,7 @@ use crate::context::{Frame, FrameKind};
 use crate::printable::printable;
 use crate::show::style::short;
 
-/// What is hidden without a word of the user: the insides of the standard libraries of C++ and Rust, and of loggers.
+/// Patterns that hide without an option: the insides of the standard libraries of C++ and Rust, and of loggers.
 pub const DEFAULT: [&str; 7] = [
     "std::*",
     "__gnu_cxx::*",

@@ -44,7 +44,7 @@ pub struct Renderer<'d> {
     /// Where the chunks end in `bytes`. A chunk is a line of text, or, in the other formats, all frames of a
     /// site with a separator before each.
     ends: Vec<usize>,
-    /// For each chunk, what hides it.
+    /// For each chunk, the pattern that hides it.
     hidden: Vec<Option<Number>>,
     /// For each site: number of its first chunk and one past its last; (0, 0) if it was not met yet.
     sites: Vec<(u32, u32)>,

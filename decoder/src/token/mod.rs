@@ -78,8 +78,8 @@ impl fmt::Debug for BuildId {
     }
 }
 
-/// Writes a build id in lower-case hexadecimal digits.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
+/// Bytes in lower-case hexadecimal digits, as build ids are written.
+pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
