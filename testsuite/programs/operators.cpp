@@ -1,8 +1,8 @@
-// The program's own operator new and delete, in another module: callers do not push for delete.
+// The program's own operator new and delete, in another file: in module mode callers do not push for delete.
 //# With: parts/operators.cpp
 //# Chain new: operator new(unsigned long) < make(int) < main
-//# Chain[lto] delete: record < ... < destroy(int*) < main
-//# Chain[!lto] delete: record < ... < <unknown>
+//# Chain[!module] delete: record < ... < destroy(int*) < main
+//# Chain[module] delete: record < ... < <unknown>
 //# Chain library: operator new(unsigned long) < ... < main
 //# Chain after: main
 //# Fixed after

@@ -1,12 +1,12 @@
-// The program has a reallocarray, strlcpy and malloc_usable_size of its own, in another module. Callers
-// do not push for these names, so the functions push at their entry; the chain is right, or has a boundary.
+// The program has a reallocarray, strlcpy and malloc_usable_size of its own, in another file. In module mode its callers
+// do not know of them, so the functions push at their entry, behind a boundary.
 //# With: parts/replaced.c
-//# Chain[lto] array: helper < reallocarray < user < main
-//# Chain[!lto] array: helper < reallocarray < <unknown>
-//# Chain[lto] copy: strlcpy < user < main
-//# Chain[!lto] copy: strlcpy < <unknown>
-//# Chain[lto] twice: strlcpy < reallocarray < user < main
-//# Chain[!lto] twice: strlcpy < reallocarray < <unknown>
+//# Chain[!module] array: helper < reallocarray < user < main
+//# Chain[module] array: helper < reallocarray < <unknown>
+//# Chain[!module] copy: strlcpy < user < main
+//# Chain[module] copy: strlcpy < <unknown>
+//# Chain[!module] twice: strlcpy < reallocarray < user < main
+//# Chain[module] twice: strlcpy < reallocarray < <unknown>
 //# Chain after: main
 //# Flags: -fno-builtin
 //# Fixed after

@@ -148,15 +148,19 @@ pub fn merge(
     if no_callback.trusts_strings() && looks() {
         no_callback = no_callback.without_strings();
     }
-    if !options.publishes {
-        // The remaining names are in no module.
-        for call in functions.iter_mut().flat_map(|function| &mut function.calls) {
-            if let CallKind::External(name) = &mut call.kind
-                && no_callback.contains(name)
-            {
-                call.kind = CallKind::Silent(std::mem::take(name));
-            }
+    let calls_nothing = |name: &str| match options.publishes {
+        true => no_callback.names_of_c(name),
+        false => no_callback.contains(name),
+    };
+    // The remaining names are in no module.
+    for call in functions.iter_mut().flat_map(|function| &mut function.calls) {
+        if let CallKind::External(name) = &mut call.kind
+            && calls_nothing(name)
+        {
+            call.kind = CallKind::Silent(std::mem::take(name));
         }
+    }
+    if !options.publishes {
         taken_outside.retain(|(name, _)| no_callback.contains(name));
     }
     // A trace is of the calls that the modules have.

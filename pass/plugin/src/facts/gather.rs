@@ -29,6 +29,8 @@ const TRANSPARENT: [&str; 4] =
 pub struct Knowledge<'a, 'm> {
     /// Functions that do not call back.
     pub no_callback: &'a NoCallback,
+    /// A later step knows which of these functions the program defines itself.
+    pub decided_later: bool,
     /// Says what decides which definition of a name runs.
     pub binding: Binding,
     /// The call graph will have an open node.
@@ -258,7 +260,7 @@ impl<'m> Reader<'_, 'm> {
         name: String,
         declaration: bool,
     ) -> CallKind {
-        let no_callback = self.knowledge.no_callback;
+        let Knowledge { no_callback, decided_later, .. } = *self.knowledge;
         match (self.index.get(&callee), RuntimeCall::of(&name, call.argument_count())) {
             (_, Some(runtime)) if declaration => CallKind::Runtime(runtime),
             (Some(&number), _) if exact => CallKind::Direct(number),
@@ -266,6 +268,7 @@ impl<'m> Reader<'_, 'm> {
             // nothing about a callee that another module defines and instruments.
             _ if declaration && no_callback.contains(&name) => match no_callback.is_published(&name) {
                 true => CallKind::Published(name),
+                false if decided_later => CallKind::External(name),
                 false => CallKind::Silent(name),
             },
             _ => CallKind::External(name_of(call.called(), callee)),
