@@ -1,5 +1,5 @@
-// The program has a reallocarray, strlcpy and malloc_usable_size of its own, in another file. In module mode its callers
-// do not know of them, so the functions push at their entry, behind a boundary.
+// The program has a reallocarray, strlcpy and malloc_usable_size of its own, in another file. In module mode its
+// callers do not know of them, so the functions push at their entry, behind a boundary.
 //# With: parts/replaced.c
 //# Chain[!module] array: helper < reallocarray < user < main
 //# Chain[module] array: helper < reallocarray < <unknown>
