@@ -63,14 +63,19 @@ pub(crate) fn build(
         let parts: Vec<&Range<'_>> =
             std::iter::once(range).chain(parts.iter().map(|&part| &ranges[part])).collect();
         let code: Vec<_> = parts.iter().map(|part| (part.start, image.code(part))).collect();
-        let Some(function) = Function::new(image.machine, &code) else { continue };
-        elsewhere.extend(
-            function.exits().filter(|target| name_at.get(target).is_none_or(|name| name.0.is_empty())),
-        );
+        let function = Function::new(image.machine, &code);
+        if let Some(function) = &function {
+            let unknown =
+                function.exits().filter(|target| name_at.get(target).is_none_or(|name| name.0.is_empty()));
+            elsewhere.extend(unknown);
+        }
         let pads =
             |part: &&Range<'_>| unwind.get(&part.start).map_or(Some(&[][..]), |entry| entry.pads.as_deref());
-        if let Some(pads) = parts.iter().map(pads).collect::<Option<Vec<_>>>() {
-            table.fill(&function, &image, &pads.concat(), range.start, &name_at);
+        match (function, parts.iter().map(pads).collect::<Option<Vec<_>>>()) {
+            (Some(function), Some(pads)) => {
+                table.fill(&function, &image, &pads.concat(), range.start, &name_at);
+            }
+            _ => parts.iter().for_each(|part| table.fill_lines(part, name_at[&range.start].0)),
         }
     }
     // The code there may jump elsewhere, too.
@@ -192,6 +197,20 @@ impl Table {
             // The byte in front of the return address belongs to the call.
             if let Some(row) = self.row(behind - 1) {
                 row.calls.push(((behind - row.start) as u32, name));
+            }
+        }
+    }
+
+    /// Adds the lines of a range to its row. They need no instructions, which may not be known: what is inlined where
+    /// is shown in any case.
+    fn fill_lines(&mut self, range: &Range<'_>, own: &str) {
+        let end = range.start.saturating_add(range.len);
+        for address in range.start..end {
+            let place = self.lines.at(address, own, &mut self.names);
+            let Some(row) = self.row(address) else { continue };
+            let offset = (address - row.start) as u32;
+            if row.lines.last().map_or(0, |line| line.1) != place {
+                row.lines.push((offset, place));
             }
         }
     }

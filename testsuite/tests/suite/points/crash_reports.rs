@@ -400,6 +400,38 @@ fn killed_at_random_instructions() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Code with instructions of extensions is followed as all other is. Where an instruction is not known to the decoder
+/// (APX), the callers are unknown, and what is inlined is shown all the same.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn instructions_of_extensions_are_followed() {
+    let folder = work_folder("crash/extensions");
+    let source = repository().join("testsuite/crash/extensions.c");
+    for (instruction, known) in [
+        ("vmovups %zmm1, %zmm2", true),
+        ("vpaddd %xmm16, %xmm17, %xmm18{%k1}", true),
+        ("vpcmov %ymm1, %ymm2, %ymm3, %ymm4", true),
+        ("blci %eax, %ebx", true),
+        ("pfadd %mm0, %mm1", true),
+        ("addq %r16, %r17", false),
+    ] {
+        let program = folder.join("program");
+        let instruction = format!("-DINSTRUCTION=\"{instruction}\"");
+        let mut clang = command(artifact("pcce-clang"), &["-g", "-O2", "--pcce-crash-report", &instruction]);
+        run(clang.arg(&source).arg("-o").arg(&program)).expect_success();
+        for (arguments, inner) in [(&[][..], ["<uninstrumented>", "die"]), (&["more"], ["check", "middle"])] {
+            let report = crash(&program, arguments, &[]).stderr;
+            let found = contexts(&program, &report).concat();
+            let outer = match (known, inner[1]) {
+                (true, "die") => &["middle", "main"][..],
+                (true, _) => &["main"],
+                (false, _) => &["<unknown>"],
+            };
+            assert_eq!(found, [&inner, outer].concat(), "{instruction}: {report}");
+        }
+    }
+}
+
 /// Debug information in files of its own, or of lines alone, gives the frames and lines of the ordinary one.
 #[test]
 fn frames_and_lines_with_other_forms_of_debug_information() {
