@@ -32,6 +32,7 @@ pub mod runner;
 pub mod same_code;
 pub mod torture;
 pub mod trace_words;
+pub mod turns;
 pub mod verified_captures;
 
 use std::ffi::OsStr;

@@ -320,6 +320,13 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         TraceAction::Report { top, format, short, .. } => {
             let report = trace::report(&reader, streams)?;
             gaps += report.gaps;
+            let left_out = programs.left_out();
+            if !left_out.is_empty() {
+                note(&format!(
+                    "what these functions call is not counted, since they are left out of the trace: {}",
+                    listed(left_out.iter().map(String::as_str))
+                ));
+            }
             let style = Style { short: *short, ..Style::default() };
             let top = top.unwrap_or(usize::MAX);
             write(&mut |out| match format {
@@ -604,6 +611,14 @@ impl Asked {
             note(&format!(
                 "{name} was inlined into {}: of calls there {of} has no event{inside}",
                 standing.callers()
+            ));
+            return Status::Failed;
+        }
+        let left_out = if named.is_traced { Default::default() } else { programs.left_out() };
+        if !left_out.is_empty() {
+            note(&format!(
+                "of calls of {name} in functions that are left out of the trace {of} has no event: {}",
+                listed(left_out.iter().map(String::as_str))
             ));
             return Status::Failed;
         }

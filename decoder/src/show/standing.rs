@@ -86,6 +86,17 @@ impl Standing {
     }
 }
 
+/// The linkage names of the functions that a file defines. A file that cannot be read has none.
+pub fn defined_functions(path: &Path) -> Vec<String> {
+    let Ok(bytes) = fs::read(path) else { return Vec::new() };
+    let Ok(file) = object::File::parse(&*bytes) else { return Vec::new() };
+    if !names_are_bounded(&file) {
+        return Vec::new();
+    }
+    let symbols = file.symbols().filter(|s| s.kind() == SymbolKind::Text && s.is_definition());
+    symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect()
+}
+
 /// Bound on the names that are listed; others are counted.
 const FEW: usize = 4;
 

@@ -6,6 +6,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::mem::offset_of;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -167,7 +168,11 @@ impl Job {
         self.context
             .set_parameter(CParameter::ChecksumFlag(true))
             .map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
-        self.copy(0, FIRST.min(self.from.len()?))?;
+        let head = self.head()?;
+        self.output.write_all(&head)?;
+        self.log(head.len(), HEAD as usize)?;
+        // The file may have no more than its head yet. Chunks are to stand where they do there.
+        self.copy(HEAD, FIRST - HEAD)?;
         let mut waiting = Vec::new();
         let mut next = FIRST;
         let mut stopped: Option<Instant> = None;
@@ -298,10 +303,32 @@ impl Job {
             .compress2(&mut compressed, content)
             .map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
         self.output.write_all(&compressed)?;
-        self.table.log_frame(len as u32, content.len() as u32).map_err(io::Error::other)?;
-        self.done.read += content.len() as u64;
-        self.done.written += len as u64;
+        self.log(len, content.len())
+    }
+
+    /// Adds a frame to the table.
+    fn log(&mut self, compressed: usize, content: usize) -> io::Result<()> {
+        self.table.log_frame(compressed as u32, content as u32).map_err(io::Error::other)?;
+        self.done.read += content as u64;
+        self.done.written += compressed as u64;
         Ok(())
+    }
+
+    /// The trace's head as it is now, in a frame whose size does not depend on it: the program goes on to count there,
+    /// so the frame is written again at the end.
+    fn head(&mut self) -> io::Result<Vec<u8>> {
+        let mut head = [0; HEAD as usize];
+        self.from.read(&mut head, 0)?;
+        let most = zstd_safe::compress_bound(head.len());
+        let mut frame = Vec::with_capacity(most);
+        self.context
+            .compress2(&mut frame, &head)
+            .map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
+        // A frame that readers of zstd leave out: its magic number and its size, and as many bytes.
+        let rest = (most - frame.len()) as u32;
+        frame.extend(zstd_safe::MAGIC_SKIPPABLE_START.to_le_bytes().into_iter().chain(rest.to_le_bytes()));
+        frame.resize(frame.len() + rest as usize, 0);
+        Ok(frame)
     }
 
     /// Gives the place of a chunk on the disk back, where the file system can.
@@ -312,6 +339,8 @@ impl Job {
     }
 
     fn finish(&mut self) -> io::Result<()> {
+        let head = self.head()?;
+        self.output.write_all_at(&head, 0)?;
         let mut table = std::mem::take(&mut self.table).into_serializer();
         self.done.written += io::copy(&mut table, &mut self.output)?;
         self.output.flush()

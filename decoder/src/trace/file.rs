@@ -231,7 +231,8 @@ impl TraceFile {
             at += trace.chunk(at, ring_end, &mut streams)?;
         }
         trace.streams = streams.into_values().collect();
-        trace.cut = word(USED).saturating_sub(len);
+        // Before its first chunk, a file has no more than a head.
+        trace.cut = if word(USED) > FIRST { word(USED).saturating_sub(len) } else { 0 };
         // A ring writes over what ended threads have left.
         if !trace.is_ring {
             let known = trace.streams.iter().chain(trace.rows.iter().map(|rows| &rows.stream));

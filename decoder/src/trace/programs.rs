@@ -1,6 +1,6 @@
 //! The images of the processes of a trace, and the tables of their files.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use crate::code::elf::content;
 use crate::load::debug_files;
 use crate::load::load;
 use crate::load::program::ProgramError;
-use crate::names::Wanted;
-use crate::show::standing::Standing;
+use crate::names::{Wanted, demangle};
+use crate::show::standing::{Standing, defined_functions};
 use crate::token::to_hex;
 
 /// An error of reading a program's tables.
@@ -225,6 +225,19 @@ impl Programs {
     /// The decoder of the contexts at the beginnings of chunks; None if the files have no dictionaries.
     pub(super) fn contexts(&self) -> Option<&Contexts> {
         self.contexts.get_or_init(|| Contexts::load(&self.dictionaries)).as_ref()
+    }
+
+    /// The functions that the user, or the build, has left out of the trace, by their names in the source: their calls
+    /// are no events.
+    pub fn left_out(&self) -> BTreeSet<String> {
+        let mut names = self.tables.left_out_names();
+        if !names.is_empty() {
+            // A linker may have left the code out of the program.
+            let files = self.dictionaries.iter().filter(|(file, _)| !file.as_os_str().is_empty());
+            let defined: HashSet<String> = files.flat_map(|(file, _)| defined_functions(file)).collect();
+            names.retain(|name| defined.contains(*name));
+        }
+        names.into_iter().map(demangle).collect()
     }
 
     /// The facts that the files hold, beside their tables, about functions of a name.

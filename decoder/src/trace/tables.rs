@@ -373,6 +373,20 @@ impl Tables {
         name.demangled.get_or_init(|| names::demangle(&name.linkage).into())
     }
 
+    /// The node behind one, where no other can come.
+    pub(super) fn only_next(&self, node: u32) -> Option<u32> {
+        let choice = self.choices[self.nodes[node as usize].next as usize];
+        (choice.width == 0 && choice.start != NONE).then_some(choice.start)
+    }
+
+    /// Returns whether the node passes an exception on, or it leads to such a one through blocks alone.
+    pub(super) fn passes_on(&self, node: u32) -> bool {
+        // On a cycle something is written, but in tables that are damaged.
+        let nodes = std::iter::successors(Some(node), |node| self.only_next(*node)).take(64);
+        let mut ops = nodes.map(|node| self.nodes[node as usize].op);
+        ops.find(|op| *op != Op::Block) == Some(Op::Resume)
+    }
+
     /// The function that a node is of.
     pub fn function_of(&self, node: u32) -> u32 {
         self.nodes[node as usize].function

@@ -1,6 +1,6 @@
 //! The functions of a trace's programs that have a name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::names::Wanted;
 use crate::trace::event::{Event, EventKind};
@@ -69,6 +69,16 @@ impl Tables {
         let names = lacking.map(|(function, _)| self.source_name(self.name_of(function)));
         // Compilers make this one, without lines.
         names.filter(|name| *name != "__clang_call_terminate").collect()
+    }
+
+    /// The linkage names of functions that are left out, and that no module has a traced function of.
+    pub fn left_out_names(&self) -> HashSet<&str> {
+        let names = |traced: bool| {
+            let functions = self.functions.iter().filter(move |f| f.is_traced == traced);
+            functions.map(|f| self.linkage_name(f.name))
+        };
+        let traced: HashSet<&str> = names(true).collect();
+        names(false).filter(|name| !traced.contains(name)).collect()
     }
 
     /// The names of all functions that have events, are called, or were inlined.

@@ -13,7 +13,7 @@ use crate::trace::event::{End, Event, EventKind, NOT_KEPT};
 use crate::trace::file::Stream;
 use crate::trace::reader::{Reader, forked};
 use crate::trace::replay::Replay;
-use crate::trace::tables::{NONE, Op, Tables};
+use crate::trace::tables::{NONE, Tables};
 
 /// The events that are shown.
 #[derive(Clone, Debug, Default)]
@@ -227,7 +227,11 @@ fn text_line(
         EventKind::Known => *line = boundary("what is active is known again".to_owned()),
         EventKind::Landed | EventKind::Again => {
             let what = match event.kind {
-                EventKind::Landed if passes_on(tables, event.node) => "<exception passed on by ",
+                EventKind::Landed
+                    if tables.only_next(event.node).is_some_and(|next| tables.passes_on(next)) =>
+                {
+                    "<exception passed on by "
+                }
                 EventKind::Landed => "<exception caught in ",
                 _ => "<returned again in ",
             };
@@ -261,17 +265,6 @@ fn text_line(
         EventKind::End(End::Ended) => *line = boundary("end".to_owned()),
         EventKind::End(End::Open) => *line = boundary("what came later is not recorded".to_owned()),
     }
-}
-
-/// Returns whether code behind a landing pad passes the exception on in each case.
-fn passes_on(tables: &Tables, pad: u32) -> bool {
-    let only = |node: &u32| {
-        let choice = tables.choices[tables.nodes[*node as usize].next as usize];
-        (choice.width == 0 && choice.start != NONE).then_some(choice.start)
-    };
-    // On a cycle something is written, but in tables that are damaged.
-    let ops = std::iter::successors(only(&pad), only).take(64).map(|node| tables.nodes[node as usize].op);
-    ops.into_iter().find(|op| *op != Op::Block) == Some(Op::Resume)
 }
 
 /// The lines that begin behind a node: each file, and the numbers of its lines.

@@ -121,7 +121,8 @@ impl Job<'_> {
         let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
         let knowledge = facts::Knowledge {
             no_callback: &self.no_callback,
-            decided_later: self.linked,
+            // What a trace has of a call is decided here.
+            decided_later: self.linked && self.options.common.trace.is_none(),
             binding: self.binding(),
             open: self.open,
             in_executable: self.in_executable(),
