@@ -12,6 +12,7 @@ pub(crate) use self::build::shown_lines;
 use self::check::check_case;
 pub(crate) use self::check::{check_report, compare_numbers, decode, show_output_difference};
 use crate::directives::Program;
+use crate::turns::all_cases;
 use crate::{command, run_within, work_folder};
 
 /// Shapes of an executable, with the flags that make them.
@@ -26,9 +27,6 @@ const SHAPES: [(&str, &[&str]); 5] = [
 /// Shapes of executables of link mode whose code could be for a library, too.
 const PIC: [(&str, &[&str]); 2] =
     [("pic", &["-fPIC"]), ("pic-no-pie", &["-fPIC", "-no-pie", "-Wno-unused-command-line-argument"])];
-
-/// The variable that asks for all cases of all programs (`make test-all`).
-const ALL_CASES: &str = "PCCE_ALL_CASES";
 
 /// Time limit of a compilation: long, since soak runs with the lowest priority.
 const COMPILE_LIMIT: Duration = Duration::from_secs(1800);
@@ -114,16 +112,11 @@ pub fn check(path: &Path) {
     assert!(failures.is_empty(), "\nin {}\n{}", folder.display(), failures.join("\n"));
 }
 
-/// Returns whether `make test-all` runs, which leaves no case out.
-pub fn all_cases() -> bool {
-    std::env::var_os(ALL_CASES).is_some()
-}
-
 /// The cases of a program. Over all programs, any two of mode, level, shape and verify mode come together.
 ///
-/// Each program is built in link mode at each level. Of the other modes, one level takes its turn; of the shapes of
-/// each group ([`groups`]), one shape in one mode. Turns differ from program to program, and so does verify mode. With
-/// the variable [`ALL_CASES`] nothing takes turns.
+/// Each program is built in link mode at every second level. Of the other modes, one level takes its turn; of the
+/// shapes of each group ([`groups`]), one shape in one mode. Turns differ from program to program, and so does verify
+/// mode. Where all cases are asked for ([`all_cases`]), nothing takes turns.
 fn cases(program: &Program) -> Vec<Case> {
     let all = all_cases();
     let turn = program.name.bytes().fold(0, |sum, byte| sum + usize::from(byte));
@@ -140,7 +133,9 @@ fn cases(program: &Program) -> Vec<Case> {
     let levels = program.levels();
     for (m, mode) in program.modes().iter().enumerate() {
         for (l, level) in levels.iter().enumerate() {
-            if all || mode == "link" || (turn + m) % levels.len() == l {
+            let (every, first) =
+                if mode == "link" { (levels.len().min(2), turn / 2) } else { (levels.len(), turn + m) };
+            if all || (first + l) % every == 0 {
                 add(mode, level, "", &[]);
             }
         }
@@ -165,12 +160,12 @@ fn groups(program: &Program) -> Vec<Vec<Shaped>> {
         let modes = modes.iter().filter(|mode| in_modes.contains(&mode.as_str()));
         modes.flat_map(|mode| shapes.iter().map(|&(shape, flags)| (mode.clone(), shape, flags))).collect()
     };
-    let mut groups = Vec::new();
+    let mut of_all = of(&PIC, &["link"]);
     // ThinLTO does not support it.
     if !program.flags(&[]).iter().any(|flag| flag == "-flto=thin") {
-        groups.push(of(&[("hybrid", &[build::HYBRID])], &["lto", "link"]));
+        of_all.extend(of(&[("hybrid", &[build::HYBRID])], &["lto", "link"]));
     }
-    groups.push(of(&PIC, &["link"]));
+    let mut groups = vec![of_all];
     if program.has_shapes() {
         groups.extend(SHAPES.iter().map(|shape| of(&[*shape], &["lto", "module", "link"])));
     }

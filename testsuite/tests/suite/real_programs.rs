@@ -9,12 +9,12 @@ use pcce_testsuite::evaluation::build::Workshop;
 use pcce_testsuite::evaluation::declarations::{Program, Variant};
 use pcce_testsuite::evaluation::workload::Runner;
 use pcce_testsuite::evaluation::{inputs, verify};
-use pcce_testsuite::{runner, target};
+use pcce_testsuite::{target, turns};
 
 /// Checks a program in link mode, and in another mode only with the variable for all cases.
 fn check_long(name: &str, mode: &str) -> anyhow::Result<()> {
     let modes = ["link", mode];
-    check_in(name, if runner::all_cases() { &modes } else { &modes[..1] })
+    check_in(name, if turns::all_cases() { &modes } else { &modes[..1] })
 }
 
 fn check(name: &str, mode: &str) -> anyhow::Result<()> {

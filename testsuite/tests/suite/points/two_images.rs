@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pcce_abi::functions::OPEN_THUNK;
 use pcce_testsuite::chain::{Frame, decoded, show, symbol_names, symbolise};
+use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{artifact, command, include, llvm, repository, run, run_with_input, work_folder};
 
 fn calls(frames: &[Frame]) -> Vec<&Frame> {
@@ -80,7 +81,7 @@ fn are_among(calls: &[&Frame], others: &[&Frame]) -> bool {
 /// Calls between images and within them: the contexts are those of the C library's unwinder.
 #[test]
 fn every_point_between_images() {
-    for (program, library, level) in [
+    for (program, library, level) in in_turn([
         ("lto", "lto", "-O2"),
         ("lto", "lto", "-O0"),
         ("lto", "module", "-O1"),
@@ -91,7 +92,7 @@ fn every_point_between_images() {
         ("module", "lto", "-O2"),
         ("module", "link", "-O1"),
         ("module", "module", "-O2"),
-    ] {
+    ]) {
         every_point_of(program, library, level, "");
     }
 }
@@ -99,12 +100,12 @@ fn every_point_between_images() {
 /// Another library's function has the place of one that the library calls.
 #[test]
 fn every_point_where_a_function_is_replaced() {
-    for (program, library, level) in [
+    for (program, library, level) in in_turn([
         ("link", "link", "-O2"),
+        ("link", "module", "-O2"),
         ("module", "link", "-O0"),
         ("lto", "link", "-O1"),
-        ("link", "module", "-O2"),
-    ] {
+    ]) {
         every_point_of(program, library, level, "replaced");
     }
 }
@@ -114,7 +115,7 @@ fn every_point_where_a_function_is_replaced() {
 #[test]
 fn every_point_between_images_with_jumps() {
     for (program, library) in
-        [("lto", "lto"), ("lto", "module"), ("link", "link"), ("link", "lto"), ("module", "link")]
+        in_turn([("lto", "lto"), ("lto", "module"), ("link", "link"), ("link", "lto"), ("module", "link")])
     {
         every_point_of(program, library, "-O2", "jumps");
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{artifact, command, include, repository, run, run_with_input, work_folder};
 
 /// The contexts of tokens or numbers.
@@ -25,14 +26,14 @@ fn no_frame_is_wrong_while_an_exception_or_a_jump_is_delivered() {
     let work = work_folder("delivered");
     let source = repository().join("testsuite/stepping/delivered.cpp").display().to_string();
     let include = include("runtime-lib/include");
-    for (flags, arguments) in [
+    for (flags, arguments) in in_turn([
         ("-O2 --pcce-mode=link", &[][..]),
         ("-O0 --pcce-mode=link", &["thread"]),
-        ("-O2 --pcce-mode=lto -static", &[]),
         ("-O1 --pcce-mode=lto -fno-omit-frame-pointer", &["thread"]),
-        ("-O2 --pcce-mode=lto --pcce-hybrid", &[]),
+        ("-O2 --pcce-mode=lto -static", &[]),
         ("-O0 --pcce-mode=module", &[]),
-    ] {
+        ("-O2 --pcce-mode=lto --pcce-hybrid", &[]),
+    ]) {
         let program = work.join("program");
         let words = ["-g", "-pthread", &include, &source, "-o", &program.display().to_string()];
         let mut build = command(artifact("pcce-clang++"), &words);

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pcce_testsuite::turns::all_cases;
 use pcce_testsuite::verified_captures::{compare, file, verified};
 use pcce_testsuite::{Output, artifact, command, include, repository, run, source, work_folder};
 
@@ -41,8 +42,9 @@ fn run_with(program: &Path, variables: &[(&str, &str)]) -> Output {
 fn every_point_is_compared() {
     let bias = "-DSTEP_BIAS=(unsigned long)&__executable_start";
     for mode in MODES {
+        let (often, all) = if mode == "link" || all_cases() { ("1", 50_000) } else { ("7", 7_000) };
         for (name, source, every, least) in [
-            ("delivered", "delivered.cpp", "1", 50_000),
+            ("delivered", "delivered.cpp", often, all),
             ("thrown", "thrown.cpp", "61", 3_000),
             ("mixed", "mixed.c", "61", 3_000),
             ("tails", "tails.c", "61", 1_500),
