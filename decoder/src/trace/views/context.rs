@@ -12,7 +12,10 @@ pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<F
     let mut stack = stack;
     match event.kind {
         // The activation is gone, or what it has called.
-        EventKind::Return => frames.extend(tables.place(event.node)),
+        EventKind::Return => {
+            frames.extend(tables.place(event.node));
+            frames.extend(left(tables, stack.last(), event.function));
+        }
         EventKind::OpenReturned | EventKind::Closed | EventKind::ReturnsTwice => {
             frames.push(tables.frame(FrameKind::Uninstrumented, callee()));
         }
@@ -27,9 +30,10 @@ pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<F
         _ => {}
     }
     for (place, active) in stack.iter().enumerate().rev() {
+        let caller = place.checked_sub(1).map(|caller| stack[caller]);
         match active.function {
             UNKNOWN => frames.push(tables.frame(FrameKind::Unknown, None)),
-            OPEN => match place.checked_sub(1).map(|caller| stack[caller]) {
+            OPEN => match caller {
                 // It has called the stream's first function, or an unknown one.
                 None | Some(Active { node: NONE, .. }) => {}
                 // A function that was called by name has left its activation to it.
@@ -52,6 +56,14 @@ pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<F
             }
             _ => frames.extend(tables.place(active.node)),
         }
+        frames.extend(left(tables, caller.as_ref(), active.function));
     }
     frames
+}
+
+/// The boundary for the function that the caller has called by name, where that has left its activation to this one.
+fn left<'t>(tables: &'t Tables, caller: Option<&Active>, function: u32) -> Option<Frame<'t>> {
+    let node = caller?.node;
+    let was_left = node != NONE && function < UNKNOWN && tables.was_left(node, function);
+    was_left.then(|| tables.frame(FrameKind::Tail, tables.callee(node)))
 }

@@ -408,6 +408,27 @@ fn parts_of_a_program_are_traced() {
     assert!(reported.stdout.starts_with("1"), "{}", reported.stdout);
 }
 
+/// The context of an event says of a function that has left its activation what the context of a token says.
+#[test]
+fn contexts_say_what_was_left_by_a_tail_call() {
+    let source = repository().join("testsuite/traces/left_by_name.c");
+    let (program, trace) = traced(&source, &["-O1"], &work_folder("traces/left_by_name"));
+    let name = |line: &str| line.split(" at ").next().unwrap_or(line).to_owned();
+    let frames = ["#0  leaf", "#1  last", "#2  <first, left by a tail call>", "#3  main"];
+    let returned = ["#0  last", "#1  <first, left by a tail call>", "#2  main"];
+    for (words, expected) in [
+        (["find", "leaf"], &frames[..]),
+        (["at", "4"], &frames),
+        (["at", "5"], &frames),
+        (["at", "6"], &returned),
+    ] {
+        let mut pcce = command(artifact("pcce"), &["trace", words[0]]);
+        let shown = run(pcce.arg(&program).arg(&trace).arg(words[1])).expect_success().stdout;
+        let found: Vec<String> = shown.lines().filter(|line| line.starts_with('#')).map(name).collect();
+        assert_eq!(found, expected, "{words:?}: {shown}");
+    }
+}
+
 /// Programs that define functions of a library, which the library calls. In a whole program they are traced, elsewhere
 /// left out.
 #[test]
