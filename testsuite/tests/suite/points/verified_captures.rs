@@ -42,7 +42,7 @@ fn run_with(program: &Path, variables: &[(&str, &str)]) -> Output {
 fn every_point_is_compared() {
     let bias = "-DSTEP_BIAS=(unsigned long)&__executable_start";
     for mode in MODES {
-        let (often, all) = if mode == "link" || all_cases() { ("1", 50_000) } else { ("7", 7_000) };
+        let (often, all) = if all_cases() { ("1", 50_000) } else { ("7", 7_000) };
         for (name, source, every, least) in [
             ("delivered", "delivered.cpp", often, all),
             ("thrown", "thrown.cpp", "61", 3_000),
