@@ -97,6 +97,8 @@ impl Lines {
         };
         let Ok(mut frames) = frames else { return 0 };
         let mut chain = Vec::new();
+        let is_mangled = |name: &str| name.starts_with("_Z") || name.starts_with("_R");
+        let mut has_linkage_name = false;
         while let Ok(Some(frame)) = frames.next() {
             let has_line = frame.location.as_ref().is_some_and(|location| location.line.is_some());
             // With lines alone (`-gline-tables-only`), only functions into which others were inlined are described.
@@ -106,6 +108,7 @@ impl Lines {
                 None if chain.is_empty() && has_line && !function.is_empty() => Cow::Borrowed(function),
                 _ => return 0,
             };
+            has_linkage_name = is_mangled(&name);
             let location = frame.location.as_ref();
             let file = location.and_then(|l| l.file).unwrap_or("");
             let Some(left) = self.left.checked_sub(1 + (name.len() + file.len()) as u64 / 64) else {
@@ -128,6 +131,10 @@ impl Lines {
                 column: location.and_then(|l| l.column).unwrap_or(0),
                 caller: 0,
             });
+        }
+        // Of a function that was inlined elsewhere, too, `-gline-tables-only` has the name without its scope.
+        if let Some(own) = chain.last_mut().filter(|_| is_mangled(function) && !has_linkage_name) {
+            own.name = names.number((function, 0));
         }
         let mut caller = 0;
         for place in chain.into_iter().rev() {

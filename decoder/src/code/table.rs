@@ -27,6 +27,8 @@ pub(crate) struct CodeTable {
     /// Names of instrumented functions, and whether all functions of a name leave their activations to no
     /// other one.
     instrumented: HashMap<u32, bool>,
+    /// An instrumented function may leave its activation to another one.
+    pub(crate) may_leave: bool,
     /// True if all frames on which a hybrid encoding relies were found to be so. Otherwise stack offsets tell
     /// nothing.
     pub(crate) frames_hold: bool,
@@ -136,6 +138,7 @@ impl CodeTable {
             instrumented.entry(function.name).and_modify(|stays| *stays = false);
         }
         Ok(Self {
+            may_leave: instrumented.values().any(|stays| !stays),
             instrumented,
             frames_hold: false,
             rows,

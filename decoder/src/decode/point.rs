@@ -338,6 +338,8 @@ impl<'d> Decoding<'d, '_> {
                     let is_bound_by_link = self.images.open_encoding_of(image).is_some();
                     if is_bound_by_link {
                         self.context.push(Piece::Named(FrameKind::Tail, image, callee));
+                    } else if !code.stays(callee) {
+                        self.context.push(Piece::Tail(None));
                     }
                 }
                 Some(last @ Piece::Uninstrumented(None)) => {
@@ -346,13 +348,23 @@ impl<'d> Decoding<'d, '_> {
                 _ => {}
             },
             // Through a pointer. What jumps lead there from other images is not known.
-            (None, Some(inner))
-                if inner.jumped_to || inner.owner.is_some() && (marked || inner.image != image) =>
-            {
-                self.context.push(Piece::Tail(None));
+            (None, Some(inner)) if inner.owner.is_some() => {
+                if inner.jumped_to || marked || inner.image != image {
+                    self.context.push(Piece::Tail(None));
+                }
             }
+            // To code without the pass, or to a function that has left its activation to that.
+            (None, _) if self.may_leave() => self.context.push(Piece::Tail(None)),
             _ => {}
         }
+    }
+
+    /// Returns whether an instrumented function of the process may leave its activation to code without the pass.
+    fn may_leave(&self) -> bool {
+        let mut images = self.context.images.iter().filter_map(|image| image.1);
+        // What cannot be read is not known to stay.
+        images
+            .any(|image| self.images.code(image).map_or(true, |code| code.is_some_and(|code| code.may_leave)))
     }
 
     /// Adds the boundary between code that is not instrumented and the function that it has called.

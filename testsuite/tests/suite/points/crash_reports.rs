@@ -400,6 +400,48 @@ fn killed_at_random_instructions() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A function that has left its activation to the C library by a jump is named where it was called by its name. Where
+/// it was called through a pointer, or in module mode, a boundary stands for it.
+#[test]
+fn functions_that_jump_to_the_c_library_are_no_silent_loss() {
+    let folder = work_folder("crash/jumps_away");
+    let source = repository().join("testsuite/crash/jumps_away.c");
+    for (mode, by_name) in
+        [("link", "<length, left by a tail call>"), ("lto", "<length, left by a tail call>"), ("module", "")]
+    {
+        let program = folder.join(mode);
+        let mode = format!("--pcce-mode={mode}");
+        let mut clang =
+            command(artifact("pcce-clang"), &["-g", "-O2", "-fno-builtin", "--pcce-crash-report", &mode]);
+        run(clang.arg(&source).arg("-o").arg(&program)).expect_success();
+        let unnamed = "<calls left by a tail call, if any>";
+        for (arguments, caller, boundary) in [
+            (&[][..], "by_name", if by_name.is_empty() { unnamed } else { by_name }),
+            (&["more"], "by_pointer", unnamed),
+        ] {
+            let report = crash(&program, arguments, &[]).stderr;
+            let mut pcce = command(artifact("pcce"), &["decode", "--format", "folded"]);
+            let found = run_with_input(pcce.arg(&program), &report).expect_success().stdout;
+            assert!(found.starts_with(&format!("main;{caller};{boundary};<")), "{mode} {caller}: {found}");
+        }
+    }
+}
+
+/// With lines alone, a function that was also inlined elsewhere has its scope.
+#[test]
+fn functions_have_their_scopes_without_their_types() {
+    let folder = work_folder("crash/scopes");
+    let source = repository().join("testsuite/crash/scopes.cpp");
+    let program = folder.join("program");
+    let words = ["-O2", "-gline-tables-only", "--pcce-crash-report"];
+    run(command(artifact("pcce-clang++"), &words).arg(&source).arg("-o").arg(&program)).expect_success();
+    for (arguments, scope) in [(&[][..], "A"), (&["more"], "B")] {
+        let report = crash(&program, arguments, &[]).stderr;
+        let found = contexts(&program, &report).concat();
+        assert_eq!(found, ["hit", &format!("{scope}::run(int)"), "main"], "{report}");
+    }
+}
+
 /// Code with instructions of extensions is followed as all other is. Where an instruction is not known to the decoder
 /// (APX), the callers are unknown, and what is inlined is shown all the same.
 #[test]
