@@ -7,10 +7,11 @@ use std::path::Path;
 
 use anyhow::Context;
 use pcce::load::{LoadCause, LoadError, read_file};
-use pcce::{program, store};
+use pcce::program::{self, ProgramError};
+use pcce::store;
 use pcce_dictionary::Dictionary;
 
-use super::{DictArgs, Status};
+use super::{DictArgs, Status, note};
 
 /// Writes the dictionaries of programs.
 pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
@@ -73,7 +74,13 @@ fn dictionary(path: &Path) -> anyhow::Result<Dictionary> {
             error.cause
         )
     })?;
-    let code = program::code(&bytes, None, &dictionary).map_err(|cause| with_path(cause.into()))?;
+    let code = match program::code(&bytes, None, &dictionary) {
+        Err(cause @ ProgramError::NoMachineCode) => {
+            note(&format!("{}: {cause}", path.display()));
+            None
+        }
+        code => code.map_err(|cause| with_path(cause.into()))?,
+    };
     dictionary.code = code.as_ref().map(pcce_dictionary::code::to_text);
     Ok(dictionary)
 }

@@ -349,14 +349,19 @@ impl<'d> Decoding<'d, '_> {
             },
             // Through a pointer. What jumps lead there from other images is not known.
             (None, Some(inner)) if inner.owner.is_some() => {
-                if inner.jumped_to || marked || inner.image != image {
-                    self.context.push(Piece::Tail(None));
-                }
+                let may_have_left = inner.jumped_to || marked || inner.image != image;
+                self.context.pieces.extend(may_have_left.then_some(Piece::Tail(None)));
             }
             // To code without the pass, or to a function that has left its activation to that.
-            (None, _) if self.may_leave() => self.context.push(Piece::Tail(None)),
+            (None, _) if self.is_in_plain() && self.may_leave() => self.context.push(Piece::Tail(None)),
             _ => {}
         }
+    }
+
+    /// Returns whether code without the pass is what was found last.
+    fn is_in_plain(&self) -> bool {
+        let last = self.context.pieces.last();
+        matches!(last, Some(Piece::Uninstrumented(_) | Piece::Named(FrameKind::Uninstrumented, ..)))
     }
 
     /// Returns whether an instrumented function of the process may leave its activation to code without the pass.

@@ -17,7 +17,8 @@ pub use self::invalid::{Cause, InvalidDictionary};
 use self::symbols::{Site, Symbols};
 use crate::code::elf::ELF_MAGIC;
 use crate::code::table::CodeTable;
-use crate::load::{LoadCause, program};
+use crate::load::LoadCause;
+use crate::load::program::{self, ProgramError};
 
 /// All images.
 #[derive(Debug, Default)]
@@ -59,7 +60,12 @@ impl Source {
                     let stripped = stripped.map_err(LoadCause::Io)?;
                     Ok(program::code(&bytes, stripped.as_deref(), &dictionary)?)
                 };
-                read().map_err(|error| again(&format!("{}: {error}", path.display())))?
+                read().map_err(|error| match error {
+                    LoadCause::Program(ProgramError::NoMachineCode) => {
+                        format!("{}: {error}", path.display())
+                    }
+                    _ => again(&format!("{}: {error}", path.display())),
+                })?
             }
         };
         code.map(|code| CodeTable::new(code, functions).map_err(|error| again(&error))).transpose()

@@ -1,6 +1,7 @@
 //! Programs and shared libraries: from the ELF file to its dictionary.
 
-use object::{Object, ObjectKind};
+use object::elf::SHF_EXECINSTR;
+use object::{Object, ObjectKind, ObjectSection, SectionFlags};
 use pcce_dictionary::code::{self, Code};
 use pcce_dictionary::section::{self, Record, SECTION};
 use pcce_dictionary::{Dictionary, DictionaryError, Encoding, Module};
@@ -44,6 +45,13 @@ pub enum ProgramError {
     /// The program has no build id: its tokens could not be distinguished from those of other builds.
     #[error("the program has no build id; link it with -Wl,--build-id (GNU ld, lld)")]
     NoBuildId,
+    /// It is a separate debug file.
+    #[error(
+        "it is a separate debug file, without machine code; contexts of points at which the program was interrupted \
+         (crash reports, samples, signal handlers) need the program before it was stripped, or what `pcce dict` has \
+         made of that"
+    )]
+    NoMachineCode,
     #[error(transparent)]
     Record(#[from] DictionaryError),
 }
@@ -114,5 +122,14 @@ pub fn code(
     let Some(section) = file.section_by_name(code::SECTION) else { return Ok(None) };
     let content = content(&section, code::SECTION)?;
     let addresses = code::parse_section(&content)?;
-    Ok(Some(build(&file, stripped.as_ref().unwrap_or(&file), &dictionary.modules, &addresses)))
+    let loaded = stripped.as_ref().unwrap_or(&file);
+    let executable = loaded.sections().filter(|section| match section.flags() {
+        SectionFlags::Elf { sh_flags, .. } => (sh_flags & SHF_EXECINSTR).0 != 0 && section.size() > 0,
+        _ => false,
+    });
+    let ranges: Vec<_> = executable.map(|section| section.file_range()).collect();
+    if !ranges.is_empty() && ranges.iter().all(Option::is_none) {
+        return Err(ProgramError::NoMachineCode);
+    }
+    Ok(Some(build(&file, loaded, &dictionary.modules, &addresses)))
 }

@@ -202,10 +202,10 @@ fn interrupted_points_are_in_any_module() {
         point(1, &[at(0x3000, true)], ends, &[(site::VISIT_WALK, 3)]),
         "visit walk:13 visit:10 main:10"
     );
-    // In code that is not instrumented, called by the function that has pushed the innermost frame.
+    // In code that is not instrumented, called through a pointer by the function that has pushed the innermost frame.
     assert_eq!(
         point(0, &[at(0x9000, true), at(0x3015, false)], PointEnd::Pushed, &[(site::VISIT_WALK, 4)]),
-        "[uninstrumented -] visit main:11"
+        "[uninstrumented -] [tail -] visit main:11"
     );
 }
 

@@ -134,11 +134,36 @@ pub unsafe extern "C" fn landed(function: *const c_void, node: u32, pc: usize, s
     let from = From { pc, sp, node: [function, node] };
     // SAFETY: this thread's block.
     unsafe {
-        if !area::of(block()).is_null() && (*outermost(block())).stream.cancelled_anywhere {
+        if may_be_cancelled(block()) {
+            lose_what_was_cancelled(block());
             // The progress of an interrupted entry is unknown.
             put(block(), from, &[special(Special::Gap, Gap::Interrupted as u64)]);
         }
         put(block(), from, &[special(Special::Landed, node), function]);
+    }
+}
+
+/// Returns whether the thread may be cancelled at any instruction.
+///
+/// # Safety
+/// This thread's block.
+unsafe fn may_be_cancelled(block: *mut Block) -> bool {
+    // SAFETY: by the contract.
+    unsafe { !area::of(block).is_null() && (*outermost(block)).stream.cancelled_anywhere }
+}
+
+/// Where such a thread goes on in a cleanup, a change of its stream may have been ended in the middle. Nothing of the
+/// stream holds then.
+///
+/// # Safety
+/// This thread's block, which has an area. No change of the stream goes on.
+unsafe fn lose_what_was_cancelled(block: *mut Block) {
+    // SAFETY: by the contract.
+    unsafe {
+        let area = area::of(block);
+        if (*area).stream.outer.is_null() && (*area).stream.busy.load(Ordering::Relaxed) != 0 {
+            stream::lose(block, area);
+        }
     }
 }
 
@@ -196,6 +221,9 @@ pub unsafe extern "C" fn returned(
             (*block).jumps += 1;
             number.write_volatile((*block).jumps);
             return;
+        }
+        if may_be_cancelled(block) {
+            lose_what_was_cancelled(block);
         }
         describe(function);
         let (function, node) = (function.addr() as u64, u64::from(node));

@@ -101,11 +101,8 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
     unsafe {
         let stream = &raw mut (*area).stream;
         (*area).fast.limit.store(0, Ordering::Relaxed);
-        if !(*stream).chunk.is_null() && !parts::is_unkept(stream) {
-            sys::unmap((*stream).chunk.cast(), (*stream).size);
-        }
+        unmap_chunk(stream);
         parts::give_back(stream);
-        (*stream).chunk = null_mut();
         (*stream).number = 0;
         (*stream).ring = [0; RING];
         (*stream).begin = BEGIN_MIDDLE;
@@ -118,6 +115,20 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
         (*stream).orphan = false;
         (*stream).busy.store(0, Ordering::Relaxed);
         (*block).pending = 1;
+    }
+}
+
+/// Gives up the stream's chunk. A jump or a cancellation may end this anywhere: what was unmapped, and may be something
+/// else's by then, must not be the chunk any more.
+unsafe fn unmap_chunk(stream: *mut Stream) {
+    // SAFETY: by the caller: nothing else uses the mapping.
+    unsafe {
+        let (chunk, is_unkept) = ((*stream).chunk, parts::is_unkept(stream));
+        (&raw mut (*stream).chunk).write_volatile(null_mut());
+        compiler_fence(Ordering::SeqCst);
+        if !chunk.is_null() && !is_unkept {
+            sys::unmap(chunk.cast(), (*stream).size);
+        }
     }
 }
 
@@ -354,13 +365,10 @@ unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
     unsafe {
         write_end_row(block, area, end, true);
         let stream = &raw mut (*area).stream;
-        if !parts::is_unkept(stream) {
-            sys::unmap((*stream).chunk.cast(), (*stream).size);
-            if end == ENDED || Part::wanted().is_some() {
-                give_back_behind(block, stream);
-            }
+        if !parts::is_unkept(stream) && (end == ENDED || Part::wanted().is_some()) {
+            give_back_behind(block, stream);
         }
-        (*stream).chunk = null_mut();
+        unmap_chunk(stream);
     }
 }
 

@@ -427,6 +427,25 @@ fn functions_that_jump_to_the_c_library_are_no_silent_loss() {
     }
 }
 
+/// A separate debug file has no machine code, and says so.
+#[test]
+fn debug_files_are_no_programs() {
+    let folder = work_folder("crash/debug_file");
+    let source = repository().join("testsuite/crash/scopes.cpp");
+    let program = folder.join("program");
+    let clang = command(artifact("pcce-clang++"), &["-O2", "-g", "--pcce-crash-report"]);
+    run({ clang }.arg(&source).arg("-o").arg(&program)).expect_success();
+    let report = crash(&program, &[], &[]).stderr;
+    let debug = folder.join("program.debug");
+    run(command("objcopy", &["--only-keep-debug"]).arg(&program).arg(&debug)).expect_success();
+    let decoded = run_with_input(command(artifact("pcce"), &["decode"]).arg(&debug), &report);
+    let why = "it is a separate debug file, without machine code";
+    assert!(decoded.status == 2 && decoded.stderr.contains(why), "{}", decoded.describe());
+    let json = folder.join("program.json");
+    let written = run(command(artifact("pcce"), &["dict"]).arg(&debug).arg("-o").arg(&json)).expect_success();
+    assert!(written.stderr.contains(why), "{}", written.describe());
+}
+
 /// With lines alone, a function that was also inlined elsewhere has its scope.
 #[test]
 fn functions_have_their_scopes_without_their_types() {

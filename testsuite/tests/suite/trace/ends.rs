@@ -278,6 +278,28 @@ fn threads_are_ended_in_the_middle() {
     }
 }
 
+/// A cancellation may end a change of the stream anywhere. The cleanup goes on with another stream, and the program
+/// ends as without the trace.
+#[test]
+fn threads_may_be_cancelled_while_their_streams_change() {
+    let folder = work_folder("trace_ends/cancelled_anywhere");
+    let source = repository().join("testsuite/traces/cancelled_anywhere.c");
+    for (mode, flags) in [("link", &["-O1"][..]), ("lto", &["-O2", "-fexceptions"]), ("module", &["-O1"])] {
+        let (program, trace) = (folder.join(mode), folder.join("trace"));
+        let mode = format!("--pcce-mode={mode}");
+        let mut clang = command(artifact("pcce-clang"), &["--pcce-trace", "-g", "-pthread", &mode]);
+        run(clang.args(flags).arg(&source).arg("-o").arg(&program)).expect_success();
+        for ring in [None, Some("64K")] {
+            let _ = fs::remove_file(&trace);
+            let mut start = command(&program, &[]);
+            start.env("PCCE_TRACE", &trace).envs(ring.map(|ring| ("PCCE_TRACE_RING", ring)));
+            run(&mut start).expect_success();
+            let report = pcce_trace(&["report"], &program, &trace);
+            assert!(report.stdout.contains("leaf"), "{mode} {ring:?}: {}", report.describe());
+        }
+    }
+}
+
 fn ended_thread(folder: &Path, way: &str, exact: bool, what: &str) {
     let trace = folder.join("trace");
     let _ = fs::remove_file(&trace);
