@@ -1,4 +1,4 @@
-//! Signal handlers: a handler may interrupt any instruction, so the id that it finds is that of no call site.
+//! Signal handlers. A handler may interrupt any instruction, so the id that it finds need not be that of a call site.
 //!
 //! The pass puts the functions here in the place of `signal` and `sigaction` in instrumented code, and executables have
 //! them in libc's place (`libpcce_libc.a`), for other code. They install [`__pcce_signal_trampoline`], which pushes a

@@ -3,14 +3,14 @@
 //!
 //! A function's in-edges come hottest first. Where not all values fit in 31 bits, those of callers with few
 //! contexts come before, as many as fit: a larger value costs an instruction more, and a register. Which
-//! edges need no addition is not decided here but by the offsets (`offset`). (With the hottest edge first
-//! always, 89 % of the additions that sqlite3 executes had large values; so, 10 %. With the fewest contexts
-//! first always, perl executes 18.3 M instructions for the encoding of its small workload, and vim 40.5 M;
-//! so, 17.1 M and 40.3 M.)
+//! edges need no addition is not decided here but by the offsets (`offset`). (If the hottest edge always came
+//! first, 89 % of the additions that sqlite3 executes would have large values; with this order 10 % have. If the
+//! callers with the fewest contexts always came first, perl would execute 18.3 M instructions for the encoding
+//! of its small workload, and vim 40.5 M; with this order they execute 17.1 M and 40.3 M.)
 //!
 //! Where a function would have more contexts than ids can number, edges must be cut into pushes. A function
 //! just below the limit makes its callees overflow in turn, so a function that overflows is cut down to a
-//! smaller budget, hotter edges being kept before colder ones. What else is cut, `reduce` says. Functions in
+//! smaller budget, hotter edges being kept before colder ones. Module `reduce` says what else is cut. Functions in
 //! front of edges that must add have limits of their own, so that no such edge has to be cut.
 
 use std::cmp::Reverse;

@@ -35,18 +35,21 @@ pub struct AddressPlaces {
 
 /// The kind of a call.
 ///
-/// A kind goes from LLVM's instruction to the line of a decoded context. These are the stations, and the places
-/// to change for a new kind; the compiler finds each match that lacks it.
+/// A kind goes from LLVM's instruction to the line of a decoded context. These are the stations, and the places to
+/// change for a new kind. The compiler finds the matches at which each kind must decide, as they have no `_`.
 ///
 /// 1. `facts/gather.rs` of the plugin finds the kind by the called operand (`facts/resolve.rs`). `llvm/instruction.rs`
 ///    says which opcodes are calls.
 /// 2. [`CallKind::reach`] says what the call may reach. Silence, tail calls, the call graph and traces need only that.
 /// 3. [`crate::plan`] decides the action, the kind of the site in the dictionary, and the edge.
+///    `slice.rs` writes the action for the code generation behind the link (`Does`), and `merge.rs` of `pass/link`
+///    resolves kinds that name functions of other modules.
 /// 4. `contexts/sequences.rs` of the plugin emits what an action needs, and `tracing/gather.rs` names the event.
 /// 5. `SiteKind` in `decoder/dictionary/src/schema.rs` is the kind of the site on disk; `docs/formats.md` describes it.
+///    `images/symbols.rs` of the decoder reads it, and `show/graph.rs` and `cli/info.rs` show it.
 /// 6. `decode/mod.rs` and `decode/join.rs` of the decoder make pieces of a context of it (`Piece` in
 ///    `context/mod.rs`), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each boundary;
-///    `show/style.rs` has its text.
+///    `show/style.rs` has its text, and the guide's `messages.md` its meaning.
 ///
 /// A call that is like another one in all but how the compiler names it needs stations 1 to 3 only.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]

@@ -41,9 +41,9 @@ pub struct Update {
     pub to: State,
 }
 
-/// Up to this many executions of invokes for one activation, the state that a function found is written in front of
-/// them. From there on it is cheaper to keep it from the entry on: two loads and two registers there, two loads and
-/// two stores here.
+/// A bound on the executions of invokes in one activation. Up to it, the state that the function found is written to
+/// the frame in front of each invoke: two loads and two stores. Beyond it, the state is kept in two registers from the
+/// entry on, which is cheaper then.
 pub const RARELY: f64 = 1.0;
 
 /// Bound on the nodes of all cuts for one function: some tenths of a second.

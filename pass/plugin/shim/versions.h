@@ -1,8 +1,9 @@
 //===- versions.h - what differs between the versions of LLVM --------------------===//
 //
-// The shim is compiled against the headers of one LLVM of several (scripts/llvm-versions). Whatever differs from one to
-// the next is here, and only here. Not here: in versions after 22, LLVM has an extension point in ThinLTO's pipeline of
-// -O0, which endInThinLTOAtO0 (pass.cpp) recognises by its passes.
+// The shim is compiled against the headers of one LLVM of several (scripts/llvm-versions). Differences of its interface
+// are here. For another version, look at these places, too: endInThinLTOAtO0 (pass.cpp), since versions after 22 have an
+// extension point in ThinLTO's pipeline of -O0; the plugin's entry point (build.rs, src/lib.rs); the names of functions
+// that LLVM inserts calls of (data/inserted*.txt); and clang's options (pass/wrapper/src/args.rs and command/kinds.rs).
 //
 //===----------------------------------------------------------------------===//
 

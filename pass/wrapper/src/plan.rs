@@ -97,7 +97,8 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
         return Err(Error::EmulatedTls);
     }
-    plan.output = output(&arguments.words);
+    let output = output(&arguments.words);
+    plan.output = output.clone().unwrap_or_else(|| "a.out".into());
     if mode == Mode::Link && command.compiles && command.embeds_bitcode {
         return Err(Error::EmbeddedBitcode);
     }
@@ -124,6 +125,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         Compilation::Untouched => {}
         Compilation::Bitcode => {
             added.flag("-flto");
+            if let Some(file) = output_of_llvm(&arguments.words, &command).filter(|_| output.is_none()) {
+                added.separate("-o", &file);
+            }
             // Builds examine object files with tools that cannot read bitcode: configure scripts and libtool
             // with `nm`, and `ar` writes an index. They get machine code to look at; the link uses the
             // bitcode beside it.
@@ -225,13 +229,27 @@ fn is_split_dwarf(word: &Word) -> bool {
 }
 
 /// The file of the last `-o`.
-fn output(words: &[Word]) -> PathBuf {
+fn output(words: &[Word]) -> Option<PathBuf> {
     let values = words.iter().enumerate().rev().filter_map(|(index, word)| match word.role {
         Role::Value => (words[index - 1].bytes() == b"-o").then_some(word.bytes()),
         Role::Option => word.bytes().strip_prefix(b"-o").filter(|value| !value.is_empty()),
         Role::Input => None,
     });
-    values.map(OsStr::from_bytes).next().unwrap_or(OsStr::new("a.out")).into()
+    values.map(OsStr::from_bytes).next().map(PathBuf::from)
+}
+
+/// The file that clang writes for `-emit-llvm` and one input, where it is not named. With `-flto` it would be another
+/// one.
+fn output_of_llvm(words: &[Word], command: &Command) -> Option<PathBuf> {
+    let ending = match command.product {
+        Product::Object if command.emits_llvm && command.lto == UserLto::Unset => "bc",
+        Product::Assembly if command.emits_llvm && command.lto == UserLto::Unset => "ll",
+        _ => return None,
+    };
+    let mut inputs = words.iter().filter(|word| word.role == Role::Input);
+    let input = inputs.next().filter(|_| inputs.next().is_none())?;
+    let name = Path::new(OsStr::from_bytes(input.bytes())).file_name().filter(|name| *name != "-")?;
+    Some(Path::new(name).with_extension(ending))
 }
 
 /// The result of compiling the sources.

@@ -1,4 +1,10 @@
 //! Constants of the tokens' format (`docs/formats.md`), for writers and readers.
+//!
+//! A new field is written by the runtime (`runtime-lib/src/token`), and for core files by the decoder
+//! (`decoder/src/core_file/walk.rs`, `decoder/src/token/write.rs`). `decoder/src/token/read.rs` reads it, and
+//! `decoder/src/decode` uses it. Numbers stand for tokens: if the field matters to them, it has a record
+//! ([`numbers`](crate::numbers), `runtime-lib/src/chains.rs`, `decoder/src/numbers`). All flags are taken, so a further
+//! optional field needs another version.
 
 /// First characters of each token, before the digit of its version and a full stop.
 pub const PREFIX: &str = "pcce";

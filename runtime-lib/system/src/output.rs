@@ -217,13 +217,16 @@ impl FileName {
         }
     }
 
-    /// Returns whether the name leads to this open file.
-    pub fn leads_to(&self, file: c_int) -> bool {
-        let Ok(there) = self.open(How::SharedAgain, 0) else { return false };
+    /// Returns whether the name leads to this open file. The error is the kernel's.
+    pub fn leads_to(&self, file: c_int) -> Result<bool, c_int> {
+        let there = match self.open(How::SharedAgain, 0) {
+            Err(libc::ENOENT) => return Ok(false),
+            there => there?,
+        };
         let same = |a: (u64, u64, u64), b: (u64, u64, u64)| (a.0, a.1) == (b.0, b.1);
         let leads = identity(there).ok().zip(identity(file).ok()).is_some_and(|(a, b)| same(a, b));
         sys::close(there);
-        leads
+        Ok(leads)
     }
 
     /// Opens the file for writing; `number` follows its name if it is not 0. The error is the kernel's; the user has

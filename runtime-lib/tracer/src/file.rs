@@ -408,7 +408,7 @@ fn take_into_use(file: c_int) -> Result<bool, c_int> {
     let (device, inode, size) = identity(file)?;
     match lock(file, libc::LOCK_EX | libc::LOCK_NB) {
         0 => {
-            if !NAME.leads_to(file) {
+            if !NAME.leads_to(file)? {
                 return Ok(false);
             }
             if size > 0 && begins_with(file, &MAGIC) != Some(true) {
@@ -432,7 +432,7 @@ fn take_into_use(file: c_int) -> Result<bool, c_int> {
         error => return Err(error),
     }
     match begins_with(file, &head()) {
-        Some(true) if NAME.leads_to(file) => {}
+        Some(true) if NAME.leads_to(file)? => {}
         Some(false) => return Err(NOT_A_TRACE),
         _ => return Ok(false),
     }

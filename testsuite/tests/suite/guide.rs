@@ -13,6 +13,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use pcce_abi::token::PREFIXES;
 use pcce_testsuite::{install, repository, run_within, target, work_folder};
 
 /// The time limit for all commands of a page.
@@ -92,7 +93,7 @@ fn lasting(line: &str) -> String {
         let word = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
         let hex = word(|c| c.is_ascii_hexdigit());
         let digits = word(|c| c.is_ascii_digit());
-        let length = if rest.starts_with("pcce1.") || rest.starts_with("pcce2.") {
+        let length = if PREFIXES.iter().any(|prefix| rest.starts_with(prefix)) {
             word(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '*'))
         } else if let Some(address) = rest.strip_prefix("0x") {
             2 + address.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(address.len())

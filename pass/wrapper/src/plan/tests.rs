@@ -95,8 +95,11 @@ fn the_table_of_lto_mode() {
         ("-c -fno-lto a.c", format!("{PLUGIN} {HEADER}")),
         ("-S a.c", format!("{PLUGIN} {HEADER}")),
         ("-S -flto a.c", HEADER.into()),
-        ("-S -emit-llvm a.c", format!("-flto {HEADER}")),
-        ("-c -emit-llvm a.c", format!("-flto {HEADER}")),
+        ("-S -emit-llvm d/a.c", format!("-flto -o a.ll {HEADER}")),
+        ("-c -emit-llvm a.c", format!("-flto -o a.bc {HEADER}")),
+        ("-c -emit-llvm a.c -o b", format!("-flto {HEADER}")),
+        ("-c -emit-llvm a.c b.c", format!("-flto {HEADER}")),
+        ("-c -emit-llvm -flto a.c", HEADER.into()),
         ("-c a.s", HEADER.into()),
         ("-c a.o", String::new()),
         // Links.

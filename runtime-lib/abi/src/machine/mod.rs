@@ -1,9 +1,9 @@
 //! Machines: the facts about each instruction set that pass, runtime and decoder share.
 //!
 //! Everything outside of the folders `machine` is generic. Another machine is a folder beside `x86_64` here, with a
-//! [`Machine`] and a type that implements `Unwind`, and a line in each of the tables below; and a folder in the same
-//! room of each crate that has machine code: `pcce-system`, the runtime, the tracer, the decoder (`code/machine`), the
-//! plugin.
+//! [`Machine`] and a type that implements `Unwind`, and a line in each of the tables below; and a folder in each of the
+//! other folders `machine`, which ARCHITECTURE.md lists. All have the name of the machine that rustc uses in targets:
+//! `scripts/build-runtime` looks for that.
 
 pub mod objects;
 pub mod x86_64;

@@ -154,6 +154,12 @@ fn without_a_place_for_the_file_the_program_runs_on() {
         assert!(lines.len() == 1 && lines[0].starts_with(message), "{}: {lines:?}", name.display());
     }
     assert_eq!(fs::read(&other).expect("it is there"), b"something else, of more than sixteen bytes");
+    // There is one descriptor, and two are needed.
+    let script = "ulimit -n 4; exec \"$0\" threads 10000 2";
+    let mut limited = command("sh", &["-c", script]);
+    let output = run(limited.arg(&program).env("PCCE_TRACE", work.join("limited"))).expect_success();
+    let message = "pcce: the file that PCCE_TRACE names cannot be used: Too many open files (error 24)";
+    assert!(output.stderr.starts_with(message), "{}", output.describe());
     // No trace was asked for.
     for value in [None, Some("")] {
         let mut run_without = command(&program, &["threads", "10000", "2"]);
