@@ -1,8 +1,8 @@
 //! The interned numbers: their meaning in this process, and in the file of numbers.
 //!
-//! The key of a chain of frames is its innermost frame with the number of the rest of the chain. The key of a context is
-//! the place where it was taken with the number of its chain. The addresses of an interrupted point are numbered as
-//! further frames inside that of the signal, and so are places in libraries.
+//! The key of a chain of frames is its innermost frame with the number of the rest of the chain. The key of a context
+//! is the place where it was taken with the number of its chain. The addresses of an interrupted point are numbered
+//! as further frames inside that of the signal, and so are places in libraries.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,12 +1,12 @@
 //! Offsets: free edges beyond the paper.
 //!
-//! Numbering gives each function one free in-edge, the hottest, unless the function has the dummy in-edge. But
-//! the program need not keep the numbers themselves: with an offset for each function, `id = number + offset`, a
-//! call site adds its value, plus the callee's offset, minus the caller's. A function's offset can be chosen
-//! freely if nobody enters it with id 0, or if decoding is told that it was entered so and takes the offset
-//! away. Count all other functions as one node: then a set of edges can be made free if it closes no cycle (of
-//! any direction). So a maximum spanning forest, by weight, is the cheapest choice. (Ball and Larus place the increments of
-//! path profiling likewise: "Efficient path profiling", 1996, §3.2.)
+//! Numbering gives each function one free in-edge, the hottest, unless the function has the dummy in-edge.
+//! But the program need not keep the numbers themselves: with an offset for each function, `id = number +
+//! offset`, a call site adds its value, plus the callee's offset, minus the caller's. A function's offset can
+//! be chosen freely if nobody enters it with id 0, or if decoding is told that it was entered so and takes
+//! the offset away. Count all other functions as one node: then a set of edges can be made free if it closes
+//! no cycle (of any direction). So a maximum spanning forest, by weight, is the cheapest choice. (Ball and
+//! Larus place the increments of path profiling likewise: "Efficient path profiling", 1996, §3.2.)
 //!
 //! petgraph's spanning trees and its `UnionFind` know nothing of differences along the edges, nor of how
 //! large they may become. Hence the forest here.
