@@ -436,6 +436,35 @@ fn contexts_say_what_was_left_by_a_tail_call() {
     }
 }
 
+/// What a function that is left out calls is no event, and is said where calls are asked for.
+#[test]
+fn calls_of_what_is_left_out_are_said_to_be_missing() {
+    let source = repository().join("testsuite/traces/left_by_name.c");
+    let folder = work_folder("traces/left_out_names");
+    let (program, trace) = traced(&source, &["-O1", "--pcce-trace-skip=first,second"], &folder);
+    let mut pcce = command(artifact("pcce"), &["trace", "find"]);
+    let found = run(pcce.arg(&program).arg(&trace).arg("first"));
+    assert!(found.status == 2 && found.stderr.contains("left out of the trace"), "{}", found.describe());
+    let reported = pcce_trace(&["report"], &program, &trace).expect_success();
+    assert!(reported.stderr.contains("first and second"), "{}", reported.describe());
+}
+
+/// A thread that ends by `pthread_exit` comes through all blocks of its landing pads.
+#[test]
+fn threads_end_in_blocks_as_in_calls() {
+    let folder = work_folder("traces/ended_blocks");
+    let source = folder.join("main.cpp");
+    let text = "#include <pthread.h>\n__attribute__((noinline)) void leaf() { __asm__ volatile(\"\"); }\n\
+        void *thread(void *p) { leaf(); if (p) pthread_exit(nullptr); return p; }\n\
+        int main(int, char **v) { pthread_t t; pthread_create(&t, nullptr, thread, v); \
+        return pthread_join(t, nullptr); }\n";
+    fs::write(&source, text).expect("the folder is ours");
+    let (program, trace) = traced(&source, &["-O1", "--pcce-trace=blocks"], &folder);
+    let shown = pcce_trace(&["show"], &program, &trace);
+    let ended = "<the thread was cancelled, or ended by pthread_exit>";
+    assert!(shown.status == 0 && shown.stdout.contains(ended), "{}", shown.describe());
+}
+
 /// Programs that define functions of a library, which the library calls. In a whole program they are traced, elsewhere
 /// left out.
 #[test]
