@@ -187,9 +187,7 @@ impl Table {
             if row.states.last().map_or(State::Unknown, |s| s.1) != state {
                 row.states.push((offset, state));
             }
-            if row.lines.last().map_or(0, |l| l.1) != place {
-                row.lines.push((offset, place));
-            }
+            add_line(row, offset, place);
         }
         for (behind, target) in function.calls() {
             let name = target.and_then(|t| name_at.get(&t)).filter(|name| !name.0.is_empty());
@@ -209,9 +207,7 @@ impl Table {
             let place = self.lines.at(address, own, &mut self.names);
             let Some(row) = self.row(address) else { continue };
             let offset = (address - row.start) as u32;
-            if row.lines.last().map_or(0, |line| line.1) != place {
-                row.lines.push((offset, place));
-            }
+            add_line(row, offset, place);
         }
     }
 
@@ -234,6 +230,13 @@ impl Table {
         let name = self.names.number(("", 0));
         self.rows.insert(target, row(&range, name));
         Some((target, len))
+    }
+}
+
+/// Adds the place of the code from an offset on to its row.
+fn add_line(row: &mut FunctionCode, offset: u32, place: u32) {
+    if row.lines.last().map_or(0, |line| line.1) != place {
+        row.lines.push((offset, place));
     }
 }
 

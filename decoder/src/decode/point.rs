@@ -367,9 +367,9 @@ impl<'d> Decoding<'d, '_> {
     /// Returns whether an instrumented function of the process may leave its activation to code without the pass.
     fn may_leave(&self) -> bool {
         let mut images = self.context.images.iter().filter_map(|image| image.1);
-        // What cannot be read is not known to stay.
-        images
-            .any(|image| self.images.code(image).map_or(true, |code| code.is_some_and(|code| code.may_leave)))
+        // Functions of code that cannot be read may leave.
+        let may_leave = |image| self.images.code(image).map(|code| code.is_some_and(|code| code.may_leave));
+        images.any(|image| may_leave(image).unwrap_or(true))
     }
 
     /// Adds the boundary between code that is not instrumented and the function that it has called.

@@ -60,11 +60,12 @@ impl Source {
                     let stripped = stripped.map_err(LoadCause::Io)?;
                     Ok(program::code(&bytes, stripped.as_deref(), &dictionary)?)
                 };
-                read().map_err(|error| match error {
-                    LoadCause::Program(ProgramError::NoMachineCode) => {
-                        format!("{}: {error}", path.display())
+                read().map_err(|error| {
+                    let text = format!("{}: {error}", path.display());
+                    match error {
+                        LoadCause::Program(ProgramError::NoMachineCode) => text,
+                        _ => again(&text),
                     }
-                    _ => again(&format!("{}: {error}", path.display())),
                 })?
             }
         };

@@ -52,11 +52,7 @@ impl Standing {
         if !names_are_bounded(&file) {
             return;
         }
-        let fits = |name: &str| wanted.fits(name, &demangle(name));
-        let mut symbols = file.symbols().chain(file.dynamic_symbols());
-        self.is_defined |= symbols.any(|symbol| {
-            symbol.kind() == SymbolKind::Text && symbol.is_definition() && symbol.name().is_ok_and(fits)
-        });
+        self.is_defined |= functions(&file).any(|name| wanted.fits(name, &demangle(name)));
         if let Some(into) = inlined_into(&file, wanted) {
             self.has_debug_information = true;
             self.inlined_into.extend(into);
@@ -93,8 +89,14 @@ pub fn defined_functions(path: &Path) -> Vec<String> {
     if !names_are_bounded(&file) {
         return Vec::new();
     }
-    let symbols = file.symbols().filter(|s| s.kind() == SymbolKind::Text && s.is_definition());
-    symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect()
+    functions(&file).map(str::to_owned).collect()
+}
+
+/// The names of the functions that a file defines.
+fn functions<'f>(file: &'f object::File<'_>) -> impl Iterator<Item = &'f str> {
+    let symbols = file.symbols().chain(file.dynamic_symbols());
+    let defined = symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());
+    defined.filter_map(|symbol| symbol.name().ok())
 }
 
 /// Bound on the names that are listed; others are counted.

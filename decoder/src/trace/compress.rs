@@ -147,6 +147,11 @@ struct Waiting {
     is_image: bool,
 }
 
+/// An error of zstd, by its number.
+fn failed(code: usize) -> io::Error {
+    io::Error::other(zstd_safe::get_error_name(code))
+}
+
 struct Job {
     from: Source,
     output: File,
@@ -165,12 +170,9 @@ impl Job {
     const GRACE: Duration = Duration::from_millis(500);
 
     fn run(&mut self, lock: &File, progress: &mut dyn FnMut(Compression) -> bool) -> Result<(), Cause> {
-        self.context
-            .set_parameter(CParameter::ChecksumFlag(true))
-            .map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
+        self.context.set_parameter(CParameter::ChecksumFlag(true)).map_err(failed)?;
         let head = self.head()?;
-        self.output.write_all(&head)?;
-        self.log(head.len(), HEAD as usize)?;
+        self.write(&head, HEAD as usize)?;
         // The file may have no more than its head yet. Chunks are to stand where they do there.
         self.copy(HEAD, FIRST - HEAD)?;
         let mut waiting = Vec::new();
@@ -297,20 +299,23 @@ impl Job {
     }
 
     fn frame(&mut self, content: &[u8]) -> io::Result<()> {
-        let mut compressed = Vec::with_capacity(zstd_safe::compress_bound(content.len()));
-        let len = self
-            .context
-            .compress2(&mut compressed, content)
-            .map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
-        self.output.write_all(&compressed)?;
-        self.log(len, content.len())
+        let compressed = self.compressed(content)?;
+        self.write(&compressed, content.len())
     }
 
-    /// Adds a frame to the table.
-    fn log(&mut self, compressed: usize, content: usize) -> io::Result<()> {
-        self.table.log_frame(compressed as u32, content as u32).map_err(io::Error::other)?;
+    /// The frame of some bytes, in a buffer that has room for any bytes of that number.
+    fn compressed(&mut self, content: &[u8]) -> io::Result<Vec<u8>> {
+        let mut compressed = Vec::with_capacity(zstd_safe::compress_bound(content.len()));
+        self.context.compress2(&mut compressed, content).map_err(failed)?;
+        Ok(compressed)
+    }
+
+    /// Writes a frame of `content` bytes, and adds it to the table.
+    fn write(&mut self, compressed: &[u8], content: usize) -> io::Result<()> {
+        self.output.write_all(compressed)?;
+        self.table.log_frame(compressed.len() as u32, content as u32).map_err(io::Error::other)?;
         self.done.read += content as u64;
-        self.done.written += compressed as u64;
+        self.done.written += compressed.len() as u64;
         Ok(())
     }
 
@@ -319,15 +324,13 @@ impl Job {
     fn head(&mut self) -> io::Result<Vec<u8>> {
         let mut head = [0; HEAD as usize];
         self.from.read(&mut head, 0)?;
-        let most = zstd_safe::compress_bound(head.len());
-        let mut frame = Vec::with_capacity(most);
-        self.context
-            .compress2(&mut frame, &head)
-            .map_err(|code| io::Error::other(zstd_safe::get_error_name(code)))?;
+        let mut frame = self.compressed(&head)?;
         // A frame that readers of zstd leave out: its magic number and its size, and as many bytes.
-        let rest = (most - frame.len()) as u32;
-        frame.extend(zstd_safe::MAGIC_SKIPPABLE_START.to_le_bytes().into_iter().chain(rest.to_le_bytes()));
-        frame.resize(frame.len() + rest as usize, 0);
+        let rest = zstd_safe::compress_bound(head.len()) - frame.len();
+        frame.extend(
+            zstd_safe::MAGIC_SKIPPABLE_START.to_le_bytes().into_iter().chain((rest as u32).to_le_bytes()),
+        );
+        frame.resize(frame.len() + rest, 0);
         Ok(frame)
     }
 

@@ -242,10 +242,13 @@ fn output(words: &[Word]) -> Option<PathBuf> {
 /// one.
 fn output_of_llvm(words: &[Word], command: &Command) -> Option<PathBuf> {
     let ending = match command.product {
-        Product::Object if command.emits_llvm && command.lto == UserLto::Unset => "bc",
-        Product::Assembly if command.emits_llvm && command.lto == UserLto::Unset => "ll",
+        Product::Object => "bc",
+        Product::Assembly => "ll",
         _ => return None,
     };
+    if !command.emits_llvm || command.lto != UserLto::Unset {
+        return None;
+    }
     let mut inputs = words.iter().filter(|word| word.role == Role::Input);
     let input = inputs.next().filter(|_| inputs.next().is_none())?;
     let name = Path::new(OsStr::from_bytes(input.bytes())).file_name().filter(|name| *name != "-")?;

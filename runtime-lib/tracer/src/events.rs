@@ -134,8 +134,7 @@ pub unsafe extern "C" fn landed(function: *const c_void, node: u32, pc: usize, s
     let from = From { pc, sp, node: [function, node] };
     // SAFETY: this thread's block.
     unsafe {
-        if may_be_cancelled(block()) {
-            lose_what_was_cancelled(block());
+        if lose_cancelled_change(block()) {
             // The progress of an interrupted entry is unknown.
             put(block(), from, &[special(Special::Gap, Gap::Interrupted as u64)]);
         }
@@ -143,27 +142,22 @@ pub unsafe extern "C" fn landed(function: *const c_void, node: u32, pc: usize, s
     }
 }
 
-/// Returns whether the thread may be cancelled at any instruction.
+/// Returns whether the thread may be cancelled at any instruction. Then a cancellation, which has led to a cleanup
+/// here, may have ended a change of the stream in the middle, and the stream is given up.
 ///
 /// # Safety
-/// This thread's block.
-unsafe fn may_be_cancelled(block: *mut Block) -> bool {
-    // SAFETY: by the contract.
-    unsafe { !area::of(block).is_null() && (*outermost(block)).stream.cancelled_anywhere }
-}
-
-/// Where such a thread goes on in a cleanup, a change of its stream may have been ended in the middle. Nothing of the
-/// stream holds then.
-///
-/// # Safety
-/// This thread's block, which has an area. No change of the stream goes on.
-unsafe fn lose_what_was_cancelled(block: *mut Block) {
+/// This thread's block. No change of the stream goes on.
+unsafe fn lose_cancelled_change(block: *mut Block) -> bool {
     // SAFETY: by the contract.
     unsafe {
         let area = area::of(block);
-        if (*area).stream.outer.is_null() && (*area).stream.busy.load(Ordering::Relaxed) != 0 {
-            stream::lose(block, area);
+        if area.is_null() || !(*outermost(block)).stream.cancelled_anywhere {
+            return false;
         }
+        if (*area).stream.outer.is_null() {
+            stream::lose_if_changing(block, area);
+        }
+        true
     }
 }
 
@@ -222,9 +216,7 @@ pub unsafe extern "C" fn returned(
             number.write_volatile((*block).jumps);
             return;
         }
-        if may_be_cancelled(block) {
-            lose_what_was_cancelled(block);
-        }
+        lose_cancelled_change(block);
         describe(function);
         let (function, node) = (function.addr() as u64, u64::from(node));
         let from = From { pc, sp, node: [function, node] };

@@ -140,10 +140,8 @@ pub unsafe extern "C" fn __pcce_trace_unwound() {
             return;
         }
         let area = handlers::abandon(block, area::of(block));
-        if (*area).stream.busy.load(Ordering::Relaxed) != 0 {
-            // The thread was cancelled while the stream was being changed.
-            stream::lose(block, area);
-        }
+        // The thread may have been cancelled then.
+        stream::lose_if_changing(block, area);
         let area = events::here();
         let _busy = Busy::new(block, area);
         stream::put(block, area, &[special(Special::Gap, Gap::Unwound as u64)]);

@@ -118,6 +118,19 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
     }
 }
 
+/// Gives up the stream if a change of it was ended in the middle, by a cancellation or a jump.
+///
+/// # Safety
+/// As for [`lose`]; no change of the stream goes on.
+pub unsafe fn lose_if_changing(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe {
+        if (*area).stream.busy.load(Ordering::Relaxed) != 0 {
+            lose(block, area);
+        }
+    }
+}
+
 /// Gives up the stream's chunk. A jump or a cancellation may end this anywhere: what was unmapped, and may be something
 /// else's by then, must not be the chunk any more.
 unsafe fn unmap_chunk(stream: *mut Stream) {

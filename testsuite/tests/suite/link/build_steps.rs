@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::turns::has_turn;
+use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{artifact, command, folded_with_libraries, run, work_folder, write_files};
 
 const LINKERS: [&str; 4] = ["bfd", "gold", "lld", "mold"];
@@ -167,7 +167,7 @@ fn builds_of_all_kinds_show_the_same_contexts() {
         // A module by itself does not know names that the linker has made.
         let expected = shown(&folder, way, "module", "bfd").replace("<other, not instrumented>;", "");
         assert!(expected.lines().count() >= 2 && expected.contains(" main;"), "{}: {expected}", way.name);
-        for (_, linker) in (number..).zip(LINKERS).filter(|(place, _)| has_turn(*place)) {
+        for linker in in_turn(number, LINKERS) {
             assert_eq!(shown(&folder, way, "link", linker), expected, "{} by {linker}", way.name);
         }
     }

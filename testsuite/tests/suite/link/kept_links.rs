@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSection};
-use pcce_testsuite::turns::has_turn;
+use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{Output, artifact, command, run, source, work_folder};
 
 const LINKERS: [&str; 4] = ["bfd", "gold", "lld", "mold"];
@@ -90,8 +90,7 @@ fn the_same_program_is_made_again() {
     .into_iter()
     .enumerate()
     {
-        let linkers: Vec<&str> =
-            (number..).zip(LINKERS).filter(|(place, _)| has_turn(*place)).map(|(_, linker)| linker).collect();
+        let linkers: Vec<&str> = in_turn(number, LINKERS).collect();
         let base = work_folder(&format!("link_kept/same/{name}"));
         let (folder, away, other) = (base.join("build"), base.join("away"), base.join("other"));
         fs::create_dir_all(&folder).unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::turns::has_turn;
+use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{artifact, command, folded_with_libraries, run, work_folder};
 
 const KEEP: &str = "#define KEEP __asm__ volatile(\"\" ::: \"memory\")\n";
@@ -119,7 +119,7 @@ fn all_that_linkers_do() {
             &format!("{objects} -Wl,--icf=all"),
             &format!("{objects} -Wl,--compress-debug-sections=zlib"),
         ];
-        for (_, what) in (place..).zip(ways).filter(|(number, _)| has_turn(*number)) {
+        for what in in_turn(place, ways) {
             if linker == "bfd" && what.contains("--icf") {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use pcce_testsuite::same_code::{Outcome, compare, sets_of};
-use pcce_testsuite::turns::has_turn;
+use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{artifact, command, llvm, run, run_with_input, work_folder, write_files};
 
 /// Sources that exercise code generation, with their flags.
@@ -31,8 +31,7 @@ fn bitcode_that_is_kept_gives_the_plain_code() {
     let include = artifact("include").into_os_string();
     for (number, (source, own)) in SOURCES.into_iter().enumerate() {
         let compiler = if source.ends_with(".c") { "clang" } else { "clang++" };
-        let sets = sets_of(number, SETS).unwrap().enumerate();
-        for (_, flags) in sets.filter(|(set, _)| has_turn(number + set)) {
+        for flags in in_turn(number, sets_of(number, SETS).unwrap()) {
             let mut words = vec!["-I".into(), include.clone(), programs.join(source).into_os_string()];
             words.extend(flags.split(' ').chain(own.iter().copied()).map(OsString::from));
             let outcome = compare(compiler, &words, &folder, &folder);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pcce_testsuite::turns::has_turn;
+use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{artifact, command, folded_with_libraries, run, source, work_folder, write_files};
 
 const HEADER: &str = source!("link/pic_code/header.h");
@@ -64,7 +64,7 @@ fn libraries_are_encoded_as_images_of_their_own() {
         let folder = sources(&format!("link_libraries/images{verify}"));
         for (l, level) in ["-O0", "-O2"].into_iter().enumerate() {
             let expected = expected(&folder, level);
-            for (_, (visibility, linking)) in [
+            let linkings = [
                 ("", "-fuse-ld=lld"),
                 ("-fvisibility=hidden", "-fuse-ld=lld"),
                 ("-fvisibility=hidden", "-fuse-ld=bfd"),
@@ -73,11 +73,8 @@ fn libraries_are_encoded_as_images_of_their_own() {
                     "-ffunction-sections",
                     "-fuse-ld=lld -Wl,-Bsymbolic-functions -Wl,--gc-sections -Wl,--icf=all",
                 ),
-            ]
-            .into_iter()
-            .enumerate()
-            .filter(|(n, _)| has_turn(v + l + n))
-            {
+            ];
+            for (visibility, linking) in in_turn(v + l, linkings) {
                 for source in ["first", "second"] {
                     let words = format!("{level} {verify} -fPIC {visibility} -c {source}.cpp -o {source}.o");
                     pcce(&folder, "link", &words);

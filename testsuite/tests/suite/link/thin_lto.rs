@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_testsuite::turns::has_turn;
+use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{artifact, command, folded, llvm, repository, run, source, work_folder};
 
 const SOURCES: [(&str, &str); 4] = [
@@ -42,8 +42,7 @@ fn programs_are_encoded_as_a_whole() {
         pcce(&folder, &format!("--pcce-mode=module {level} {all} -o module"));
         let expected = contexts(&folder, "module");
         assert_eq!(expected.lines().filter(|line| line.starts_with("main;")).count(), 10, "{expected}");
-        let verify = (place..).zip(["--pcce-verify", ""]);
-        for (_, verify) in verify.filter(|(number, _)| has_turn(*number)) {
+        for verify in in_turn(place, ["--pcce-verify", ""]) {
             let flags = format!("{level} {verify}");
             let check = |words: &str| {
                 pcce(&folder, &format!("{flags} -flto=thin {words} -o thin"));

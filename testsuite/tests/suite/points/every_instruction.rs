@@ -154,17 +154,20 @@ const PIE: &str = "(unsigned long)&__executable_start";
 
 #[test]
 fn every_point_of_an_optimised_program() {
-    for (name, flags, bias) in in_turn([
-        ("lto-O2", ["-O2", "--pcce-mode=lto", "-fPIE", "-pie"], PIE),
-        ("module-O2", ["-O2", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
-        ("link-O2", ["-O2", "--pcce-mode=link", "-fPIE", "-pie"], PIE),
-        ("no-pie-O3", ["-O3", "--pcce-mode=lto", "-fno-pie", "-no-pie"], "0UL"),
-        ("Os", ["-Os", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
-        ("link-no-inline", ["-O2", "--pcce-mode=link", "-fPIE", "-fno-inline"], PIE),
-        ("link-no-pie", ["-O1", "--pcce-mode=link", "-fno-pie", "-no-pie"], "0UL"),
-        ("hybrid-no-pie", ["-O2", "--pcce-hybrid", "-fno-pie", "-no-pie"], "0UL"),
-        ("hybrid", ["-O2", "--pcce-hybrid", "-fPIE", "-pie"], PIE),
-    ]) {
+    for (name, flags, bias) in in_turn(
+        0,
+        [
+            ("lto-O2", ["-O2", "--pcce-mode=lto", "-fPIE", "-pie"], PIE),
+            ("module-O2", ["-O2", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
+            ("link-O2", ["-O2", "--pcce-mode=link", "-fPIE", "-pie"], PIE),
+            ("no-pie-O3", ["-O3", "--pcce-mode=lto", "-fno-pie", "-no-pie"], "0UL"),
+            ("Os", ["-Os", "--pcce-mode=module", "-fPIE", "-pie"], PIE),
+            ("link-no-inline", ["-O2", "--pcce-mode=link", "-fPIE", "-fno-inline"], PIE),
+            ("link-no-pie", ["-O1", "--pcce-mode=link", "-fno-pie", "-no-pie"], "0UL"),
+            ("hybrid-no-pie", ["-O2", "--pcce-hybrid", "-fno-pie", "-no-pie"], "0UL"),
+            ("hybrid", ["-O2", "--pcce-hybrid", "-fPIE", "-pie"], PIE),
+        ],
+    ) {
         let counts = check(name, "mixed.c", &flags, bias, name == "lto-O2");
         assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
         assert!(counts.unknown == 0, "{name}: {} points with unknown calls", counts.unknown);
@@ -181,16 +184,19 @@ fn every_point_of_a_program_that_is_not_optimised() {
 
 #[test]
 fn every_point_of_programs_of_other_shapes() {
-    for (name, flags, bias) in in_turn([
-        ("no-relax", &["-O2", "-fPIC", "-pie", "--pcce-mode=module", "-Wl,--no-relax"][..], PIE),
-        ("no-relax-O0", &["-O0", "-fPIC", "-pie", "--pcce-mode=module", "-Wl,--no-relax"], PIE),
-        ("static-pie", &["-O2", "-static-pie", "-fPIE", "--pcce-mode=module"], PIE),
-        ("static", &["-O2", "-static", "-fno-pie", "-no-pie"], "0UL"),
-        ("link-bfd", &["-Os", "--pcce-mode=link", "-fuse-ld=bfd"], PIE),
-        ("bfd", &["-O2", "--pcce-mode=module", "-fuse-ld=bfd"], PIE),
-        ("link-static", &["-O2", "--pcce-mode=link", "-static", "-fno-pie", "-no-pie"], "0UL"),
-        ("link-pic", &["-O2", "--pcce-mode=link", "-fPIC", "-pie"], PIE),
-    ]) {
+    for (name, flags, bias) in in_turn(
+        0,
+        [
+            ("no-relax", &["-O2", "-fPIC", "-pie", "--pcce-mode=module", "-Wl,--no-relax"][..], PIE),
+            ("no-relax-O0", &["-O0", "-fPIC", "-pie", "--pcce-mode=module", "-Wl,--no-relax"], PIE),
+            ("static-pie", &["-O2", "-static-pie", "-fPIE", "--pcce-mode=module"], PIE),
+            ("static", &["-O2", "-static", "-fno-pie", "-no-pie"], "0UL"),
+            ("link-bfd", &["-Os", "--pcce-mode=link", "-fuse-ld=bfd"], PIE),
+            ("bfd", &["-O2", "--pcce-mode=module", "-fuse-ld=bfd"], PIE),
+            ("link-static", &["-O2", "--pcce-mode=link", "-static", "-fno-pie", "-no-pie"], "0UL"),
+            ("link-pic", &["-O2", "--pcce-mode=link", "-fPIC", "-pie"], PIE),
+        ],
+    ) {
         let counts = check(name, "mixed.c", flags, bias, false);
         assert!(counts.points > 7_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
     }
@@ -199,12 +205,15 @@ fn every_point_of_programs_of_other_shapes() {
 #[test]
 fn every_point_of_a_shared_library() {
     let work = work_folder("anywhere/library");
-    for (name, mode, level) in in_turn([
-        ("link", "--pcce-mode=link", "-O2"),
-        ("lto", "--pcce-mode=lto", "-O2"),
-        ("module", "--pcce-mode=module", "-O0"),
-        ("link-O0", "--pcce-mode=link", "-O0"),
-    ]) {
+    for (name, mode, level) in in_turn(
+        0,
+        [
+            ("link", "--pcce-mode=link", "-O2"),
+            ("lto", "--pcce-mode=lto", "-O2"),
+            ("module", "--pcce-mode=module", "-O0"),
+            ("link-O0", "--pcce-mode=link", "-O0"),
+        ],
+    ) {
         let library = work.join(format!("lib{name}.so"));
         let flags = [mode, level, "-fPIC", "-shared", "-DLIBRARY"];
         let library = build(&library, "mixed.c", &flags, "(unsigned long)&__ehdr_start");
@@ -227,15 +236,18 @@ fn every_point_of_a_shared_library() {
 
 #[test]
 fn every_point_with_exceptions() {
-    for (name, flags) in in_turn([
-        ("thrown-link", ["-O2", "--pcce-mode=link"]),
-        ("thrown-lto", ["-O2", "--pcce-mode=lto"]),
-        ("thrown-module", ["-O1", "--pcce-mode=module"]),
-        ("thrown-O0", ["-O0", "--pcce-mode=lto"]),
-        ("thrown-link-O0", ["-O0", "--pcce-mode=link"]),
-        ("thrown-link-pic", ["--pcce-mode=link", "-fPIC"]),
-        ("thrown-hybrid", ["-O2", "--pcce-hybrid"]),
-    ]) {
+    for (name, flags) in in_turn(
+        0,
+        [
+            ("thrown-link", ["-O2", "--pcce-mode=link"]),
+            ("thrown-lto", ["-O2", "--pcce-mode=lto"]),
+            ("thrown-module", ["-O1", "--pcce-mode=module"]),
+            ("thrown-O0", ["-O0", "--pcce-mode=lto"]),
+            ("thrown-link-O0", ["-O0", "--pcce-mode=link"]),
+            ("thrown-link-pic", ["--pcce-mode=link", "-fPIC"]),
+            ("thrown-hybrid", ["-O2", "--pcce-hybrid"]),
+        ],
+    ) {
         let counts = check(name, "thrown.cpp", &flags, PIE, false);
         assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
         assert_eq!(counts.unknown, 0, "{name}: points with unknown calls");
@@ -250,12 +262,15 @@ fn every_point_where_other_code_goes_on() {
     let source = folder().join("landed.c").display().to_string();
     let words = ["-O1", "-fno-optimize-sibling-calls", "-DPLAIN", "-c", &source, "-o", &plain];
     run(&mut command(llvm("clang"), &words)).expect_success();
-    for (name, level, mode) in in_turn([
-        ("landed-link", "-O2", "--pcce-mode=link"),
-        ("landed-lto", "-O2", "--pcce-mode=lto"),
-        ("landed-module", "-O1", "--pcce-mode=module"),
-        ("landed-lto-O0", "-O0", "--pcce-mode=lto"),
-    ]) {
+    for (name, level, mode) in in_turn(
+        0,
+        [
+            ("landed-link", "-O2", "--pcce-mode=link"),
+            ("landed-lto", "-O2", "--pcce-mode=lto"),
+            ("landed-module", "-O1", "--pcce-mode=module"),
+            ("landed-lto-O0", "-O0", "--pcce-mode=lto"),
+        ],
+    ) {
         let counts = check(name, "landed.c", &[level, mode, &plain], PIE, false);
         assert!(counts.points > 10_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
     }
@@ -270,14 +285,27 @@ fn every_point_of_functions_in_several_parts() {
     let linked = ["-O2", "--pcce-mode=lto", "-Wl,--lto-basic-block-sections=all"];
     let split = ["-O2", "--pcce-mode=module", "-fsplit-machine-functions", &profile];
     let split_linked = ["-O2", "--pcce-mode=lto", "-fsplit-machine-functions", &profile];
-    for (name, source, flags, part) in in_turn([
-        ("sections", "mixed.c", &sections[..], ".__part."),
-        ("sections-O0", "mixed.c", &["-O0", "--pcce-mode=module", "-fbasic-block-sections=all"], ".__part."),
-        ("sections-link", "mixed.c", &["-O2", "--pcce-mode=link", "-fbasic-block-sections=all"], ".__part."),
-        ("sections-lto", "mixed.c", &linked, ".__part."),
-        ("split-lto", "mixed.c", &split_linked, ".cold"),
-        ("split", "mixed.c", &split, ".cold"),
-    ]) {
+    for (name, source, flags, part) in in_turn(
+        0,
+        [
+            ("sections", "mixed.c", &sections[..], ".__part."),
+            (
+                "sections-O0",
+                "mixed.c",
+                &["-O0", "--pcce-mode=module", "-fbasic-block-sections=all"],
+                ".__part.",
+            ),
+            (
+                "sections-link",
+                "mixed.c",
+                &["-O2", "--pcce-mode=link", "-fbasic-block-sections=all"],
+                ".__part.",
+            ),
+            ("sections-lto", "mixed.c", &linked, ".__part."),
+            ("split-lto", "mixed.c", &split_linked, ".cold"),
+            ("split", "mixed.c", &split, ".cold"),
+        ],
+    ) {
         let counts = check(name, source, flags, PIE, name == "sections");
         assert!(counts.symbols.contains(part), "{name}: no symbol has {part} in it");
         assert!(counts.points > 9_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
@@ -292,12 +320,15 @@ fn every_point_of_functions_that_share_code() {
     let outlined = ["-O2", "-mno-red-zone", "--pcce-mode=lto", outliner];
     let module = ["-O2", "-mno-red-zone", "--pcce-mode=module", "-mllvm", "-enable-machine-outliner=always"];
     let behind = ["-O2", "-mno-red-zone", "--pcce-mode=link", "-mllvm", "-enable-machine-outliner=always"];
-    for (name, source, flags, part) in in_turn([
-        ("outlined-thrown", "thrown.cpp", &module[..], "OUTLINED_FUNCTION_"),
-        ("outlined-lto", "mixed.c", &outlined, "OUTLINED_FUNCTION_"),
-        ("outlined-link", "mixed.c", &behind, "OUTLINED_FUNCTION_"),
-        ("outlined-module", "mixed.c", &module, "OUTLINED_FUNCTION_"),
-    ]) {
+    for (name, source, flags, part) in in_turn(
+        0,
+        [
+            ("outlined-thrown", "thrown.cpp", &module[..], "OUTLINED_FUNCTION_"),
+            ("outlined-lto", "mixed.c", &outlined, "OUTLINED_FUNCTION_"),
+            ("outlined-link", "mixed.c", &behind, "OUTLINED_FUNCTION_"),
+            ("outlined-module", "mixed.c", &module, "OUTLINED_FUNCTION_"),
+        ],
+    ) {
         let counts = check(name, source, flags, PIE, false);
         assert!(counts.symbols.contains(part), "{name}: no symbol has {part} in it");
         assert!(

@@ -81,18 +81,21 @@ fn are_among(calls: &[&Frame], others: &[&Frame]) -> bool {
 /// Calls between images and within them: the contexts are those of the C library's unwinder.
 #[test]
 fn every_point_between_images() {
-    for (program, library, level) in in_turn([
-        ("lto", "lto", "-O2"),
-        ("lto", "lto", "-O0"),
-        ("lto", "module", "-O1"),
-        ("lto", "link", "-O2"),
-        ("link", "link", "-O2"),
-        ("link", "lto", "-O1"),
-        ("link", "module", "-O0"),
-        ("module", "lto", "-O2"),
-        ("module", "link", "-O1"),
-        ("module", "module", "-O2"),
-    ]) {
+    for (program, library, level) in in_turn(
+        0,
+        [
+            ("lto", "lto", "-O2"),
+            ("lto", "lto", "-O0"),
+            ("lto", "module", "-O1"),
+            ("lto", "link", "-O2"),
+            ("link", "link", "-O2"),
+            ("link", "lto", "-O1"),
+            ("link", "module", "-O0"),
+            ("module", "lto", "-O2"),
+            ("module", "link", "-O1"),
+            ("module", "module", "-O2"),
+        ],
+    ) {
         every_point_of(program, library, level, "");
     }
 }
@@ -100,12 +103,15 @@ fn every_point_between_images() {
 /// Another library's function has the place of one that the library calls.
 #[test]
 fn every_point_where_a_function_is_replaced() {
-    for (program, library, level) in in_turn([
-        ("link", "link", "-O2"),
-        ("link", "module", "-O2"),
-        ("module", "link", "-O0"),
-        ("lto", "link", "-O1"),
-    ]) {
+    for (program, library, level) in in_turn(
+        0,
+        [
+            ("link", "link", "-O2"),
+            ("link", "module", "-O2"),
+            ("module", "link", "-O0"),
+            ("lto", "link", "-O1"),
+        ],
+    ) {
         every_point_of(program, library, level, "replaced");
     }
 }
@@ -115,7 +121,7 @@ fn every_point_where_a_function_is_replaced() {
 #[test]
 fn every_point_between_images_with_jumps() {
     for (program, library) in
-        in_turn([("lto", "lto"), ("lto", "module"), ("link", "link"), ("link", "lto"), ("module", "link")])
+        in_turn(0, [("lto", "lto"), ("lto", "module"), ("link", "link"), ("link", "lto"), ("module", "link")])
     {
         every_point_of(program, library, "-O2", "jumps");
     }

@@ -26,14 +26,17 @@ fn no_frame_is_wrong_while_an_exception_or_a_jump_is_delivered() {
     let work = work_folder("delivered");
     let source = repository().join("testsuite/stepping/delivered.cpp").display().to_string();
     let include = include("runtime-lib/include");
-    for (flags, arguments) in in_turn([
-        ("-O2 --pcce-mode=link", &[][..]),
-        ("-O0 --pcce-mode=link", &["thread"]),
-        ("-O1 --pcce-mode=lto -fno-omit-frame-pointer", &["thread"]),
-        ("-O2 --pcce-mode=lto -static", &[]),
-        ("-O0 --pcce-mode=module", &[]),
-        ("-O2 --pcce-mode=lto --pcce-hybrid", &[]),
-    ]) {
+    for (flags, arguments) in in_turn(
+        0,
+        [
+            ("-O2 --pcce-mode=link", &[][..]),
+            ("-O0 --pcce-mode=link", &["thread"]),
+            ("-O1 --pcce-mode=lto -fno-omit-frame-pointer", &["thread"]),
+            ("-O2 --pcce-mode=lto -static", &[]),
+            ("-O0 --pcce-mode=module", &[]),
+            ("-O2 --pcce-mode=lto --pcce-hybrid", &[]),
+        ],
+    ) {
         let program = work.join("program");
         let words = ["-g", "-pthread", &include, &source, "-o", &program.display().to_string()];
         let mut build = command(artifact("pcce-clang++"), &words);

@@ -41,8 +41,8 @@ fn run_with(program: &Path, variables: &[(&str, &str)]) -> Output {
 #[test]
 fn every_point_is_compared() {
     let bias = "-DSTEP_BIAS=(unsigned long)&__executable_start";
+    let (often, all) = if all_cases() { ("1", 50_000) } else { ("7", 7_000) };
     for mode in MODES {
-        let (often, all) = if all_cases() { ("1", 50_000) } else { ("7", 7_000) };
         for (name, source, every, least) in [
             ("delivered", "delivered.cpp", often, all),
             ("thrown", "thrown.cpp", "61", 3_000),

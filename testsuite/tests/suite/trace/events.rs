@@ -9,7 +9,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use pcce::trace::TraceFile;
 use pcce_abi::trace::{ENDED, KIND_STREAM, event, hash};
 use pcce_dictionary::trace as tables;
-use pcce_testsuite::turns::{all_cases, has_turn};
+use pcce_testsuite::turns::{all_cases, in_turn};
 use pcce_testsuite::{
     artifact, command, include, json_lines, repository, run, source, trace_words, work_folder,
 };
@@ -67,7 +67,7 @@ fn every_event(what: &str) {
         let modes = ["--pcce-mode=lto", "--pcce-mode=module", "--pcce-mode=link"];
         // Each program is built in each mode, for calls or for blocks.
         let first = n + usize::from(what == "blocks");
-        for (_, mode) in (first..).zip(modes).filter(|(number, _)| has_turn(*number)) {
+        for mode in in_turn(first, modes) {
             let folder = work_folder(&format!("traces/{name}{mode}-{what}"));
             let granularity = format!("--pcce-trace={what}");
             let flags = ["-O2", "--pcce-verify", mode, &granularity];
@@ -436,7 +436,7 @@ fn contexts_say_what_was_left_by_a_tail_call() {
     }
 }
 
-/// What a function that is left out calls is no event, and is said where calls are asked for.
+/// Calls by functions that are left out are no events. Commands that are asked for calls say so.
 #[test]
 fn calls_of_what_is_left_out_are_said_to_be_missing() {
     let source = repository().join("testsuite/traces/left_by_name.c");

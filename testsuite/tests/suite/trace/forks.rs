@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 
 use super::pcce_trace;
-use pcce_testsuite::turns::has_turn;
+use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{artifact, command, json_lines, repository, run, source, work_folder};
 use serde_json::Value;
 
@@ -237,8 +237,7 @@ fn rings_of_children_are_known() {
         let mut clang = command(artifact("pcce-clang"), &flags);
         run(clang.args(["program.c", "-o", "program"]).current_dir(&folder)).expect_success();
         let mut ends = Vec::new();
-        let ways = (place..).zip(["none", "fork", "_Fork", "syscall"]);
-        for (_, way) in ways.filter(|(number, _)| has_turn(*number)) {
+        for way in in_turn(place, ["none", "fork", "_Fork", "syscall"]) {
             let mut start = command(&program, &["1300000", way]);
             super::record(start.env("PCCE_TRACE_RING", "64K"), &trace);
             let shown = pcce_trace(&["show"], &program, &trace).expect_success().stdout;
