@@ -97,6 +97,8 @@ pub enum GapCause {
     BadChunk,
     BadWord,
     Middle,
+    /// The thread's stream was given up in the middle of a change, and this one goes on.
+    Lost,
     Stopped,
     /// The thread has switched to another stack.
     Switched,
@@ -136,6 +138,7 @@ impl fmt::Display for GapCause {
             Self::BadChunk => "a chunk is damaged",
             Self::BadWord => "a word is damaged",
             Self::Middle => "recording began",
+            Self::Lost => "the thread's stream before this one was lost while it changed",
             Self::Stopped => "recording was stopped",
             Self::Switched => "the thread switched to another stack",
             Self::Jumped => "`longjmp` went to an unknown place",

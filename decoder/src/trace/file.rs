@@ -274,8 +274,7 @@ impl TraceFile {
         }
         let kind = u32_at(&head, offset_of!(Chunk, kind));
         let (begin, end) = (u32_at(&head, offset_of!(Chunk, begin)), u32_at(&head, offset_of!(Chunk, end)));
-        let is_known =
-            (KIND_STREAM..=KIND_PART).contains(&kind) && begin <= abi::BEGIN_INTERRUPTED && end <= 2;
+        let is_known = (KIND_STREAM..=KIND_PART).contains(&kind) && begin <= abi::BEGIN_LOST && end <= 2;
         let Some(size) = chunk_size(&head).filter(|_| is_known && read == head.len()) else {
             self.damaged += 1;
             return Ok(UNIT);

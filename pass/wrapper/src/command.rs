@@ -97,6 +97,8 @@ pub struct Command {
     pub linker: UserLinker,
     /// The option that makes clang link an allocator of its own, if there is one.
     pub allocator: Option<String>,
+    /// The option because of which the program is linked, or starts, without the C library, if there is one.
+    pub without_libc: Option<&'static str>,
 }
 
 impl Command {
@@ -165,6 +167,7 @@ impl Command {
             build_id: linker.iter().any(|a| a.starts_with(b"--build-id") || a.starts_with(b"-build-id")),
             linker: user_linker(&options),
             allocator: allocator(&options),
+            without_libc: without_libc(words, &linker),
         }
     }
 }
@@ -274,6 +277,33 @@ fn allocator(options: &[&[u8]]) -> Option<String> {
             .filter(|option| option.starts_with(b"-fmemory-profile"))
             .map(|_| "-fmemory-profile".to_owned())
     })
+}
+
+/// The option because of which a program has no C library, or a static one does not run its startup code.
+fn without_libc(words: &[Word], for_linker: &[&[u8]]) -> Option<&'static str> {
+    let options: Vec<&[u8]> = options(words).collect();
+    let given = |name: &str| options.contains(&name.as_bytes());
+    let names = |name: &str| {
+        let file = |path: &[u8]| {
+            path.rsplit(|&byte| byte == b'/').next().is_some_and(|f| f.starts_with(name.as_bytes()))
+        };
+        let mut values = words.iter().filter(|word| word.role != Role::Option).map(Word::bytes);
+        values.any(file) || for_linker.iter().any(|word| file(word))
+    };
+    let libc = given("-lc")
+        || for_linker.contains(&&b"-lc"[..])
+        || options.iter().any(|option| option.starts_with(b"-l:libc."))
+        || words.windows(2).any(|two| two[0].bytes() == b"-l" && two[1].bytes() == b"c")
+        || names("libc.");
+    if !libc
+        && let Some(name) = ["-nostdlib", "-nodefaultlibs", "-nolibc"].into_iter().find(|name| given(name))
+    {
+        return Some(name);
+    }
+    let is_static = given("-static") || given("--static") || given("-static-pie");
+    let starts = ["crt1.o", "rcrt1.o", "gcrt1.o", "grcrt1.o", "Scrt1.o"].into_iter().any(names);
+    let unstarted = is_static && !starts;
+    ["-nostartfiles", "-nostdlib"].into_iter().find(|name| unstarted && given(name))
 }
 
 fn user_linker(options: &[&[u8]]) -> UserLinker {

@@ -85,6 +85,12 @@ pub enum Error {
         "`--pcce-heap` needs a dynamic executable: glibc's allocator cannot be replaced in a static one; leave out `-static`"
     )]
     StaticHeap,
+    /// A program that the runtime cannot be in.
+    #[error(
+        "the program is linked or started without the C library (`{0}`), which the runtime needs; build it and its \
+         objects with clang, or link the C library (`-lc`; if it is static, with `crt1.o`)"
+    )]
+    NoLibc(&'static str),
     /// A heap profile of a program that has another allocator.
     #[error(
         "`--pcce-heap` and `{0}` each replace the allocator: the sanitizer would find nothing on the heap any more. Build the program once \

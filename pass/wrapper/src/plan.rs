@@ -185,6 +185,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         added.flag("-Wl,--icf=none");
     }
     if links {
+        if let Some(option) = command.without_libc.filter(|_| !command.shared && !command.relocatable) {
+            return Err(Error::NoLibc(option));
+        }
         if arguments.own.heap && command.r#static && !command.relocatable {
             return Err(Error::StaticHeap);
         }

@@ -375,6 +375,9 @@ pub const BEGIN_FORKED: u32 = 1;
 pub const BEGIN_MIDDLE: u32 = 2;
 /// It begins where the parent was when a signal's handler interrupted it, which has called `fork`: anywhere.
 pub const BEGIN_INTERRUPTED: u32 = 3;
+/// The thread's stream before this one was given up, since a jump, a cancellation or a fork came in the middle of a
+/// change of it: the active calls are not known.
+pub const BEGIN_LOST: u32 = 4;
 
 /// How many chunks a ring has at least. The newest takes the place of the oldest.
 pub const RING_LEAST: u64 = 4;

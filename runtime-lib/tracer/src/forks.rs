@@ -8,7 +8,7 @@
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use crate::abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED, Block, FULL};
+use crate::abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED, BEGIN_MIDDLE, Block, FULL};
 use crate::area::{self, Area, State, Stream, block};
 use crate::ends::{self, Ends};
 use crate::stream::{self, Busy};
@@ -60,6 +60,7 @@ extern "C" fn in_child() {
         let stacks = (*area).stream.stacks.of_child(number);
         let ends = (*area).stream.ends;
         stream::lose(block, area);
+        (*area).stream.begin = BEGIN_MIDDLE;
         if recorded {
             (*area).stream.stacks = stacks;
             (*area).stream.begin = BEGIN_FORKED;
@@ -197,6 +198,7 @@ pub unsafe fn adopt(block: *mut Block, area: *mut Area) {
         let parents = if (*block).next == fork.next { fork.bits } else { 0 };
         stream::lose(block, area);
         (*stream).busy.store(busy, Ordering::Relaxed);
+        (*stream).begin = BEGIN_MIDDLE;
         if fork.is_known && pending.ilog2() >= parents {
             (*stream).stacks = stacks;
             (*stream).begin = BEGIN_INTERRUPTED;

@@ -13,8 +13,8 @@ use core::ptr::null_mut;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::abi::trace::{
-    AWAY, BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL, Gap,
-    HeadWords, KIND_STREAM, LAST, OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum_on,
+    AWAY, BEGIN_LOST, BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL,
+    Gap, HeadWords, KIND_STREAM, LAST, OPEN, Order, RING_LEAST, Special, TOKEN_LEN, UNIT, checksum_on,
     end_checksum, head_checksum, position, special,
 };
 use crate::area::{self, Area, DUMMY, From, RING, State, Stream, block};
@@ -105,7 +105,7 @@ pub unsafe fn lose(block: *mut Block, area: *mut Area) {
         parts::give_back(stream);
         (*stream).number = 0;
         (*stream).ring = [0; RING];
-        (*stream).begin = BEGIN_MIDDLE;
+        (*stream).begin = BEGIN_LOST;
         (*stream).stacks = Stacks::NONE;
         (*stream).parent = 0;
         (*stream).parent_position = 0;

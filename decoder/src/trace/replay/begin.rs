@@ -267,7 +267,7 @@ impl<'t> Replay<'t> {
         self.stack.push(Active { function: UNKNOWN, node: NONE });
         let event = Event { value, ..self.gap(why) };
         self.state = if self.begin.is_some() { State::Known(false) } else { State::Skip };
-        if why == GapCause::Middle {
+        if matches!(why, GapCause::Middle | GapCause::Lost) {
             self.stack.push(Active { function: OPEN, node: NONE });
             self.state = State::Open;
         }

@@ -11,8 +11,8 @@ mod stacks;
 use std::collections::VecDeque;
 
 use pcce_abi::trace::{
-    BEGIN_FORKED, BEGIN_INTERRUPTED, BEGIN_MIDDLE, CACHE, CACHED_BITS, CONTINUED, ENDED, EXPECTED_BITS, Gap,
-    Order, Special, cache_index, hash,
+    BEGIN_FORKED, BEGIN_INTERRUPTED, BEGIN_LOST, BEGIN_MIDDLE, CACHE, CACHED_BITS, CONTINUED, ENDED,
+    EXPECTED_BITS, Gap, Order, Special, cache_index, hash,
 };
 
 use self::begin::{Begin, Snapshot};
@@ -749,6 +749,8 @@ impl Replay<'_> {
         let first = !std::mem::replace(&mut self.started, true);
         if chunk.begin == BEGIN_MIDDLE {
             self.state = State::Lose(GapCause::Middle, 0);
+        } else if chunk.begin == BEGIN_LOST {
+            self.state = State::Lose(GapCause::Lost, 0);
         } else if [BEGIN_FORKED, BEGIN_INTERRUPTED].contains(&chunk.begin) && chunk.sequence == 0 {
             if self.forked { self.inherits() } else { self.lose_at(GapCause::Parent) }
         } else if !follows {

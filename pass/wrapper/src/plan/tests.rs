@@ -115,7 +115,7 @@ fn the_table_of_lto_mode() {
         ),
         ("-static a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {CREATES}")),
         ("-static-pie a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {CREATES}")),
-        ("-nostdlib a.o", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
+        ("-nostdlib a.o -lc", format!("-flto {LLD} {LTO_LINK} {ID} {ARCHIVE} {EXPORTS}")),
         ("-shared a.o", format!("-flto {LLD} {LTO_LINK} {ID} {SHARED}")),
         ("-r a.o", format!("-flto {LLD} {LTO_LINK}")),
         ("-nostdlib -Wl,-r a.o", format!("-flto {LLD} {LTO_LINK}")),
@@ -337,6 +337,36 @@ fn split_stacks_are_refused_in_link_mode() {
         "-fsplit-stack a.o",
     ] {
         assert!(plan_with(&facts(), allowed).is_ok(), "{allowed}");
+    }
+}
+
+#[test]
+fn programs_without_the_c_library_are_refused() {
+    for line in [
+        "-nostdlib a.c",
+        "-static -nostdlib a.o",
+        "-nodefaultlibs a.o -lm",
+        "-nolibc a.o",
+        "-static -nostartfiles a.o",
+        "-static -nostdlib a.o -lc",
+        "-nostdlib a.o -o libc.so/a",
+    ] {
+        let error = plan_with(&facts(), line).unwrap_err().to_string();
+        assert!(error.contains("without the C library") && error.contains("`-no"), "{line}: {error}");
+    }
+    for line in [
+        "-nostdlib -c a.c",
+        "-nostdlib -shared a.o",
+        "-nostdlib -r a.o",
+        "-nostdlib a.o -lc",
+        "-nostdlib a.o -l c",
+        "-nostdlib a.o -Wl,-lc",
+        "-nostdlib a.o /lib/libc.so.6",
+        "-nostdlib -static /lib/crt1.o a.o /lib/libc.a",
+        "-nostdlib++ a.o",
+        "-nostartfiles a.o",
+    ] {
+        assert!(plan_with(&facts(), line).is_ok(), "{line}");
     }
 }
 

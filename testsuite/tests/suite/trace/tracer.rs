@@ -9,7 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use pcce_abi::trace::{
-    BEGIN_FORKED, BEGIN_MIDDLE, BEGIN_ROOT, CONTINUED, FIRST, Gap, KIND_IMAGE, OPEN, Special, position,
+    BEGIN_FORKED, BEGIN_LOST, BEGIN_MIDDLE, BEGIN_ROOT, CONTINUED, FIRST, Gap, KIND_IMAGE, OPEN, Special,
+    position,
 };
 use pcce_testsuite::trace_words::{
     Chunk, End, Reader, build, check_plain, chunks, half, next, read, streams, streams_of, traced, word,
@@ -234,7 +235,7 @@ fn checked_jumps(program: &Path, file: &Path) -> u64 {
             continue;
         }
         // If the beginning is not known, the jump left the tracer itself: the rest is not compared.
-        if stream[0].begin == BEGIN_MIDDLE {
+        if stream[0].begin == BEGIN_LOST {
             continue;
         }
         let (_, functions) = reader.begin().expect("marks");
