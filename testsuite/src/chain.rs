@@ -137,8 +137,15 @@ pub fn functions(trace: &Value) -> Vec<String> {
 
 /// Decodes tokens, one per line, by a program. Returns a context in JSON per line.
 pub fn decode(program: &Path, tokens: &str) -> String {
+    decode_with(program, &[], tokens)
+}
+
+/// The same, by a program and its libraries.
+pub fn decode_with(program: &Path, libraries: &[&Path], tokens: &str) -> String {
     let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
-    run_with_input(pcce.arg(program), tokens).expect_success().stdout
+    pcce.arg(program);
+    libraries.iter().for_each(|library| _ = pcce.arg("--dict").arg(library));
+    run_with_input(&mut pcce, tokens).expect_success().stdout
 }
 
 /// The chain of a line of `pcce decode --format json`.

@@ -394,7 +394,10 @@ impl<'d> Decoding<'d, '_> {
         // id is the program's, as the function is about to find (ARCHITECTURE.md tells how ids of both are
         // told apart).
         let symbols = &self.images.symbols;
-        let is_opened = self.images.encoding_of(owner).open_node.is_none()
+        // Functions that only their module calls have ids of either sign.
+        let encoding = self.images.encoding_of(owner);
+        let is_opened = encoding.open_node.is_none()
+            && encoding.is_entered(owner)
             && (id.cast_signed() > 0 || self.is_in_program(begin.start));
         if is_opened {
             let pieces = self.context.pieces.len();

@@ -35,6 +35,7 @@ pub(crate) struct Encoding {
 struct Row {
     num_cc: u64,
     id_offset: u64,
+    entry: bool,
 }
 
 /// The effect of a call on the id, by its edge.
@@ -111,6 +112,11 @@ impl Encoding {
     /// The difference between the function's ids and the numbers of its sub-paths.
     pub(crate) fn id_offset(&self, function: u32) -> u64 {
         self.row(function).id_offset
+    }
+
+    /// Returns whether calls that the encoding does not know may enter the function.
+    pub(crate) fn is_entered(&self, function: u32) -> bool {
+        self.row(function).entry
     }
 
     fn row(&self, function: u32) -> &Row {
@@ -258,7 +264,11 @@ impl Encodings {
             return Err(Cause::SecondOpenNode);
         }
         rows.ranges(self)?;
-        let row = |f: &files::EncodedFunction| Row { num_cc: f.num_cc, id_offset: f.id_offset as u64 };
+        let row = |f: &files::EncodedFunction| Row {
+            num_cc: f.num_cc,
+            id_offset: f.id_offset as u64,
+            entry: f.entry,
+        };
         self.all.push(Encoding {
             image: image as u32,
             first_function: rows.first_function,
