@@ -2,7 +2,8 @@
 //!
 //! The pass puts the addresses of the functions into the section [`SECTION`] of each object file: for each
 //! module the address of its site array, the number of its functions, and their addresses, each a word of 8
-//! bytes, little endian, written by the linker; 0 for a function that is not in the program. From these, the
+//! bytes, little endian, written by the linker; 0 for a function that is not in the program. A module whose functions
+//! have second bodies, which record traces, has another list of the same length with those. From these, the
 //! program's instructions and its debug information, `pcce dict` makes the [`Code`] that the dictionary holds
 //! in compressed form ([`to_text`]).
 
@@ -60,6 +61,9 @@ pub struct FunctionCode {
     /// True if this is code of the function beside that which begins it: compilers take functions apart.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub part: bool,
+    /// True if it is the second body of the function, which records a trace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub second: bool,
     /// The state of the id: from each row's offset on, up to the next one's.
     pub states: Vec<(u32, State)>,
     /// Source locations: from each row's offset on, 1 + the index of the place, or 0.

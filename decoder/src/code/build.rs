@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use object::{Object, ObjectSymbol};
 use pcce_abi::functions::OPEN_THUNK;
-use pcce_abi::trace;
+use pcce_abi::trace::{self, RECORDING_BODY};
 use pcce_dictionary::Module;
 use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 
@@ -17,6 +17,9 @@ use super::machine::Control;
 use super::ranges::{Range, is_outlined, ranges, roles};
 use super::unwind::unwind_tables;
 use super::{findings, split_functions};
+
+/// No instruction has more bytes.
+const MOST_BYTES: usize = 16;
 
 /// Makes the table of a linked program. `file` has its symbols and debug information, `loaded` its
 /// instructions and unwind tables: the same file, or the stripped program beside its debug file. `addresses`:
@@ -106,8 +109,8 @@ pub(crate) fn build(
     }
 }
 
-/// The addresses at which calls by name enter functions of a program that writes traces: behind the
-/// instruction with which functions begin that other code may enter, too.
+/// The addresses at which calls by name enter functions of a program that writes traces, where other code may enter
+/// them, too: behind the instruction that says so, and behind the choice of a body.
 fn behind_entries<'a>(
     file: &object::File<'_>,
     image: &Image<'_>,
@@ -116,14 +119,30 @@ fn behind_entries<'a>(
 ) -> Vec<(u64, Named<'a>)> {
     let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
     let enter = file.symbols().find(enter).map(|s| s.address());
-    let begins = |range: &&Range<'_>| {
+    let seconds: HashMap<Role, u64> = ranges.iter().filter(|r| r.second).map(|r| (r.role, r.start)).collect();
+    // `cmpb $0, off; je second`, with a load in front where the byte is another image's.
+    let chooses = |range: &Range<'_>| {
+        let second = *seconds.get(&range.role).filter(|_| !range.second)?;
+        let mut at = range.start;
+        for _ in 0..3 {
+            let code = image.bytes(at);
+            let instruction = image.machine.instruction(at, code.get(..code.len().min(MOST_BYTES))?)?;
+            at = instruction.next();
+            if instruction.jump_target() == Some(second) {
+                return Some((at, name_at[&range.start]));
+            }
+        }
+        None
+    };
+    let enters = |range: &Range<'_>| {
         let behind = range.start.checked_add(trace::ENTRY_LEN)?;
         let call = image.bytes(range.start).get(..trace::ENTRY_LEN as usize)?;
         let call = image.machine.instruction(range.start, call)?;
         let enters = call.next() == behind && call.control == Control::Call(enter);
         (enters && enter.is_some()).then_some((behind, name_at[&range.start]))
     };
-    ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..))).filter_map(|r| begins(&r)).collect()
+    let instrumented = ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..)));
+    instrumented.filter_map(|range| enters(range).or_else(|| chooses(range))).collect()
 }
 
 /// The row of a range of which nothing is known yet.
@@ -134,6 +153,7 @@ fn row(range: &Range<'_>, name: u32) -> FunctionCode {
         name,
         role: range.role,
         part: range.part,
+        second: range.second,
         states: Vec::new(),
         lines: Vec::new(),
         calls: Vec::new(),
@@ -165,12 +185,19 @@ impl Table {
         start: u64,
         name_at: &BTreeMap<u64, Named<'_>>,
     ) {
-        let own = name_at.get(&start).map_or("", |name| name.0);
-        let is_thunk = |target: &u64| {
-            name_at.get(target).is_some_and(|name| name.0.strip_suffix(OPEN_THUNK) == Some(own))
+        let own_name = name_at.get(&start);
+        let own = own_name.map_or("", |name| name.0);
+        let is_own = |target: &u64| {
+            let Some(name) = name_at.get(target) else { return false };
+            let calls = name.0.strip_suffix(OPEN_THUNK);
+            let calls = calls.map(|name| name.strip_suffix(RECORDING_BODY).unwrap_or(name));
+            calls == Some(own) || function.is_outside(*target) && Some(name) == own_name
         };
-        let open_thunk = function.jumps().find(is_thunk);
-        let findings = findings::findings(function, image, pads, open_thunk);
+        let behind_entry = name_at.range(start..).nth(1).filter(|(_, name)| Some(*name) == own_name);
+        let behind_entry =
+            behind_entry.map(|(address, _)| *address).filter(|address| function.contains(*address));
+        let own_targets: Vec<u64> = function.jumps().filter(is_own).chain(behind_entry).collect();
+        let findings = findings::findings(function, image, pads, &own_targets);
         // A jump to where no function begins leads to more code of this one.
         let tail = |target| name_at.get(&target).is_some_and(|name| !name.0.is_empty());
         if function.exits().all(tail)
@@ -223,7 +250,8 @@ impl Table {
         }
         let end = target.saturating_add(image.bytes(target).len() as u64);
         let len = next.map_or(end, |next| next.min(end)) - target;
-        let range = Range { start: target, len, symbol: None, role: Role::Opaque, part: false };
+        let range =
+            Range { start: target, len, symbol: None, role: Role::Opaque, part: false, second: false };
         if !(1..=u64::from(u32::MAX)).contains(&len) {
             return None;
         }
@@ -251,9 +279,17 @@ fn named<'a>(
     for symbol in file.symbols().chain(file.dynamic_symbols()).filter(|s| !s.is_undefined()) {
         if symbol.is_local() { &mut local } else { &mut global }.insert(symbol.address());
     }
+    let instrumented =
+        |range: &Range<'_>| Some(range.role).filter(|role| matches!(role, Role::Instrumented(..)));
     let mut counts: HashMap<&str, u32> = HashMap::new();
+    // A second body is local, and counts as the function.
+    let (mut seen, mut global_rows) = (HashSet::new(), HashSet::new());
     for range in ranges.iter().filter(|range| !range.part) {
-        *counts.entry(range.name(modules)).or_default() += 1;
+        let row = instrumented(range);
+        global_rows.extend(row.filter(|_| global.contains(&range.start) || !local.contains(&range.start)));
+        if row.is_none_or(|row| seen.insert(row)) {
+            *counts.entry(range.name(modules)).or_default() += 1;
+        }
     }
     let (mut numbers, mut of_rows) = (HashMap::new(), HashMap::new());
     let mut named = BTreeMap::new();
@@ -261,12 +297,13 @@ fn named<'a>(
     let (parts, whole): (Vec<_>, Vec<_>) = ranges.iter().partition(|range| range.part);
     for range in whole.into_iter().chain(parts) {
         let name = range.name(modules);
+        let row = instrumented(range);
         let is_namesake = local.contains(&range.start)
             && !global.contains(&range.start)
+            && row.is_none_or(|row| !global_rows.contains(&row) && !of_rows.contains_key(&row))
             && !range.part
             && !name.is_empty()
             && counts.get(name).is_some_and(|&count| count > 1);
-        let row = Some(range.role).filter(|role| matches!(role, Role::Instrumented(..)));
         let number = match is_namesake {
             true => {
                 let last = numbers.entry(name).or_insert(0);

@@ -57,15 +57,16 @@ impl Common {
     }
 }
 
-/// Finds what the machine code of a function does. `pads` are its landing pads, and `open_thunk` is where it
-/// jumps to push for its caller: the thunk calls it again.
+/// Finds what the machine code of a function does. `pads` are its landing pads. With jumps to `own_targets` it
+/// goes on as itself: its second body, the thunk that pushes for its caller and calls it again, and the place behind
+/// its first instructions where calls by name enter it.
 pub(super) fn findings(
     function: &Function,
     image: &dyn Surroundings,
     pads: &[LandingPad],
-    open_thunk: Option<u64>,
+    own_targets: &[u64],
 ) -> Findings {
-    let found = Flow::of(function, image, pads).and_then(|flow| flow.findings(open_thunk));
+    let found = Flow::of(function, image, pads).and_then(|flow| flow.findings(own_targets));
     found.unwrap_or_else(|| Findings {
         states: vec![State::Unknown; function.instructions.len()],
         frame_offset: Common::Unknown,
@@ -76,15 +77,15 @@ pub(super) fn findings(
 
 impl Flow<'_> {
     /// The findings. None if the function ends with another id than it found, or is too much work.
-    fn findings(self, open_thunk: Option<u64>) -> Option<Findings> {
+    fn findings(self, own_targets: &[u64]) -> Option<Findings> {
         let function = self.effects.function;
         let count = function.instructions.len();
         let mut states: Vec<Option<State>> = vec![None; count];
         let mut unknown: Vec<std::ops::RangeInclusive<usize>> = Vec::new();
         let (mut frame_offset, mut frame_position) = (Common::Unseen, Common::Unseen);
         // A jump to the function's end may be one to the next function.
-        let is_thunk = |target: u64| Some(target) == open_thunk;
-        let inside = function.jumps().all(|target| function.contains(target) || is_thunk(target));
+        let is_own = |target: u64| own_targets.contains(&target);
+        let inside = function.jumps().all(|target| function.contains(target) || is_own(target));
         let mut stays = inside && function.falls_through_to().is_none();
         // The id at the function's ends.
         let mut ends_with: BTreeMap<usize, State> = BTreeMap::new();
@@ -106,7 +107,7 @@ impl Flow<'_> {
                     let leaves = self.effects.leaves(&state, instruction);
                     stays &= !leaves
                         || instruction.control == Control::Return
-                        || instruction.jump_target().is_some_and(is_thunk);
+                        || instruction.jump_target().is_some_and(is_own);
                     if leaves {
                         let mut end = state.clone();
                         if let Control::Jump { .. } = instruction.control {
@@ -166,8 +167,7 @@ impl Flow<'_> {
         // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the
         // middle of the function has no return.
         let missed = |(i, state): (&Instruction, &Option<State>)| {
-            let behind = [0, pcce_abi::trace::ENTRY_LEN];
-            let is_entry = |callee: u64| behind.iter().any(|bytes| callee == function.start + bytes);
+            let is_entry = |callee: u64| callee == function.start || is_own(callee);
             let inner = match i.control {
                 Control::Call(Some(callee)) => !is_entry(callee) && function.contains(callee),
                 _ => false,
@@ -267,7 +267,7 @@ mod tests {
 
     fn found(parts: &[&[u8]]) -> (Common, Common) {
         let function = Function::new(x86_64(), &[(CODE, &parts.concat())]).expect("it is code");
-        let findings = findings(&function, &Image::default(), &[], None);
+        let findings = findings(&function, &Image::default(), &[], &[]);
         assert_eq!(findings.states.len(), function.instructions.len());
         (findings.frame_offset, findings.frame_position)
     }
@@ -340,7 +340,7 @@ mod tests {
     /// The states before a function's instructions.
     fn states(parts: &[&[u8]], image: &Image, pads: &[LandingPad]) -> Vec<State> {
         let function = Function::new(x86_64(), &[(CODE, &parts.concat())]).expect("it is code");
-        findings(&function, image, pads, None).states
+        findings(&function, image, pads, &[]).states
     }
 
     #[test]

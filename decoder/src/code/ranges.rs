@@ -10,19 +10,20 @@ use super::unwind::Unwind;
 
 /// The roles that the dictionary gives to addresses. Where a linker has put one function in the place of
 /// another, the first one counts.
-pub(super) fn roles(modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> BTreeMap<u64, Role> {
+pub(super) fn roles(modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> BTreeMap<u64, (Role, bool)> {
     let mut roles = BTreeMap::new();
-    let mut lists: HashMap<u64, &[u64]> = HashMap::new();
+    // A module has a second list if its functions have second bodies, which record.
+    let mut lists: HashMap<u64, Vec<&[u64]>> = HashMap::new();
     for (sites, list) in addresses {
-        lists.entry(*sites).or_insert(list);
+        lists.entry(*sites).or_default().push(list);
     }
     for (number, module) in modules.iter().enumerate() {
-        let Some(list) = lists.get(&module.sites_address) else { continue };
-        if list.len() != module.functions.len() {
-            continue;
-        }
-        for (function, &address) in list.iter().enumerate().filter(|(_, a)| **a != 0) {
-            roles.entry(address).or_insert(Role::Instrumented(number as u32, function as u32));
+        let lists = lists.get(&module.sites_address).into_iter().flatten();
+        for (nth, list) in lists.filter(|list| list.len() == module.functions.len()).enumerate() {
+            for (function, &address) in list.iter().enumerate().filter(|(_, a)| **a != 0) {
+                let role = Role::Instrumented(number as u32, function as u32);
+                roles.entry(address).or_insert((role, nth > 0));
+            }
         }
     }
     roles
@@ -36,6 +37,8 @@ pub(super) struct Range<'f> {
     pub(super) role: Role,
     /// True if it is a part of a function that begins elsewhere.
     pub(super) part: bool,
+    /// True if it is the function's second body.
+    pub(super) second: bool,
 }
 
 impl<'f> Range<'f> {
@@ -56,7 +59,7 @@ impl<'f> Range<'f> {
 pub(super) fn ranges<'f>(
     file: &object::File<'f>,
     unwind: &BTreeMap<u64, Unwind>,
-    roles: BTreeMap<u64, Role>,
+    roles: BTreeMap<u64, (Role, bool)>,
     stubs: BTreeMap<u64, (u64, &'f str)>,
 ) -> Vec<Range<'f>> {
     let mut symbols = stubs;
@@ -77,16 +80,26 @@ pub(super) fn ranges<'f>(
     }
     let mut starts: BTreeMap<u64, Range> = BTreeMap::new();
     for (&start, (len, name)) in &symbols {
-        starts.insert(start, Range { start, len: *len, symbol: Some(name), role: Role::Plain, part: false });
+        starts.insert(
+            start,
+            Range { start, len: *len, symbol: Some(name), role: Role::Plain, part: false, second: false },
+        );
     }
     for (&start, entry) in unwind {
         let role = Role::Plain;
-        starts.entry(start).or_insert(Range { start, len: entry.len, symbol: None, role, part: false });
+        starts.entry(start).or_insert(Range {
+            start,
+            len: entry.len,
+            symbol: None,
+            role,
+            part: false,
+            second: false,
+        });
     }
     for (start, role) in roles {
         // A function without a length is not known well enough.
         if let Some(range) = starts.get_mut(&start) {
-            range.role = role;
+            (range.role, range.second) = role;
         }
     }
     let mut ranges: Vec<Range<'f>> = Vec::with_capacity(starts.len());

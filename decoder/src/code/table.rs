@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use pcce_abi::functions::{OPEN_THUNK, STUB};
+use pcce_abi::trace::RECORDING_BODY;
 use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State};
 
 use crate::names;
@@ -32,8 +33,8 @@ pub(crate) struct CodeTable {
     /// True if all frames on which a hybrid encoding relies were found to be so. Otherwise stack offsets tell
     /// nothing.
     pub(crate) frames_hold: bool,
-    /// Indices of instrumented functions, by module and function of the dictionary.
-    rows: HashMap<(u32, u32), usize>,
+    /// Indices of instrumented functions, by module and function of the dictionary; true: of second bodies.
+    rows: HashMap<(u32, u32, bool), usize>,
     /// Thunks of functions, by their addresses.
     thunks: HashMap<u64, Thunk>,
 }
@@ -55,6 +56,8 @@ fn thunks(code: &Code) -> HashMap<u64, Thunk> {
         let name = name(function);
         let stub = name.strip_suffix(STUB).map(|of| (of.to_owned(), true));
         let found = stub.or_else(|| Some((name.strip_suffix(OPEN_THUNK)?.to_owned(), false)));
+        let found =
+            found.map(|(of, is_stub)| (of.strip_suffix(RECORDING_BODY).unwrap_or(&of).to_owned(), is_stub));
         found.filter(|_| !matches!(function.role, Role::Instrumented(..)))
     };
     let thunks: Vec<(u64, (String, bool))> =
@@ -63,7 +66,7 @@ fn thunks(code: &Code) -> HashMap<u64, Thunk> {
     for (_, (of, _)) in &thunks {
         named.insert(of, Vec::new());
     }
-    for function in code.functions.iter().filter(|function| !function.part) {
+    for function in code.functions.iter().filter(|function| !function.part && !function.second) {
         if let (Role::Instrumented(module, row), Some(rows)) = (function.role, named.get_mut(name(function)))
         {
             rows.push((module, row));
@@ -76,7 +79,7 @@ fn thunks(code: &Code) -> HashMap<u64, Thunk> {
 
 impl CodeTable {
     /// Checks the numbers of a table that was read from a file.
-    pub(crate) fn new(code: Code, dictionary: &[(u32, u32)]) -> Result<Self, &'static str> {
+    pub(crate) fn new(mut code: Code, dictionary: &[(u32, u32)]) -> Result<Self, &'static str> {
         let name = |name: u32| (name as usize) < code.names.len();
         let places = |place: &Place| name(place.name) && (place.file as usize) < code.files.len();
         if !code.places.iter().all(places) {
@@ -123,9 +126,15 @@ impl CodeTable {
         for (i, function) in code.functions.iter().enumerate() {
             if let Role::Instrumented(module, row) = function.role
                 && !function.part
-                && rows.insert((module, row), i).is_some()
+                && rows.insert((module, row, function.second), i).is_some()
             {
                 return Err("two functions are the same one of the dictionary");
+            }
+        }
+        // Nothing tells which of its bodies a function runs.
+        for (&(module, row, _), &second) in rows.iter().filter(|(row, _)| row.2) {
+            if let Some(&first) = rows.get(&(module, row, false)) {
+                code.functions[first].stays &= code.functions[second].stays;
             }
         }
         let thunks = thunks(&code);
@@ -161,10 +170,10 @@ impl CodeTable {
         self.functions[..after].last().filter(|f| address - f.start < f.len)
     }
 
-    /// The code of a function of the dictionary: indices of its module and in that. None if it is not in the
-    /// program, or a linker has put another function in its place.
+    /// The code of a function of the dictionary, of its first body: indices of its module and in that. None if it
+    /// is not in the program, or a linker has put another function in its place.
     pub(crate) fn of(&self, module: u32, function: u32) -> Option<&FunctionCode> {
-        self.rows.get(&(module, function)).map(|&row| &self.functions[row])
+        self.rows.get(&(module, function, false)).map(|&row| &self.functions[row])
     }
 
     /// Returns whether an instrumented function has this name.
@@ -232,6 +241,7 @@ mod tests {
             name: 0,
             role,
             part: false,
+            second: false,
             states,
             lines,
             calls,

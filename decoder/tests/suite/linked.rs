@@ -173,6 +173,7 @@ fn code() -> Code {
         start: 0x1000 * u64::from(i + 1),
         len: 0x80,
         part: false,
+        second: false,
         name: i,
         role: Role::Instrumented(i / 2, i % 2),
         states: vec![(0, State::Added(0)), (0x20, State::Added(2))],

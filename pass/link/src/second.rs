@@ -41,7 +41,14 @@ pub fn difference(
     let mut rows: HashMap<u64, Vec<u64>> = HashMap::new();
     if let Some(section) = file.section_by_name(code::SECTION) {
         let content = section.uncompressed_data().map_err(damaged)?;
-        rows = code::parse_section(&content)?.into_iter().collect();
+        for (sites, list) in code::parse_section(&content)? {
+            let row = rows.entry(sites).or_default();
+            // The heads of further lists of a module are words of the object's section.
+            if !row.is_empty() {
+                row.extend([0; (FIRST / WORD) as usize]);
+            }
+            row.extend(list);
+        }
     }
     let own: Vec<Option<&Vec<u64>>> = modules
         .iter()

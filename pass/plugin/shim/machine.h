@@ -34,7 +34,7 @@ public:
   // on the function alone.
   virtual bool jumpsFrom(const llvm::Function &Caller) const = 0;
 
-  // The next four make the code of traces. Word is the address of a word of 64 bits.
+  // The next ones make the code of traces. Word is the address of a word of 64 bits.
 
   // Appends a bit to the word, and returns whether it has become the highest one.
   virtual llvm::Value *appendBit(llvm::IRBuilder<> &B, llvm::Value *Word, bool Bit) const = 0;
@@ -48,6 +48,10 @@ public:
                                     const std::string &Behind) const = 0;
   // Returns an instruction that calls Callee from the first byte of F: the data that F begins with.
   virtual llvm::Constant *callAtEntry(llvm::Function &F, llvm::Function &Callee) const = 0;
+  // Returns instructions that jump from the first byte of F to Copy if the byte Off is 0: the data that F begins with.
+  // `Through`: Off is a pointer to the byte. They may change the register that calls by the linker's stubs change.
+  virtual llvm::Constant *jumpAtEntry(llvm::Function &F, llvm::Function &Copy, llvm::GlobalVariable &Off,
+                                      bool Through) const = 0;
 };
 
 // The names of all machines, for messages.

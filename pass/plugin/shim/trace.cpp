@@ -4,9 +4,13 @@
 #include "shim.h"
 
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/ValueMapper.h"
 
 #include <string>
 
@@ -152,4 +156,109 @@ LLVMValueRef pcce_shim_trace_behind(LLVMValueRef V, const char *Name, size_t Len
 // Makes the call go to a name.
 void pcce_shim_trace_call_to(LLVMValueRef V, LLVMValueRef Name) {
   unwrap<CallBase>(V)->setCalledOperand(unwrap(Name));
+}
+
+// Returns whether assembly defines a label that must not be there twice. A numbered one may be, and one with the
+// number that LLVM gives each copy.
+static bool definesLabel(StringRef Assembly) {
+  for (size_t Colon = Assembly.find(':'); Colon != StringRef::npos; Colon = Assembly.find(':', Colon + 1)) {
+    StringRef Name = Assembly.take_front(Colon);
+    Name = Name.take_back(Name.size() - std::min(Name.size(), Name.find_last_of(" \t\n;{|") + 1));
+    bool IsNumber = !Name.empty() && Name.find_first_not_of("0123456789") == StringRef::npos;
+    if (!IsNumber && !Name.contains("uid") && !Name.starts_with("%"))
+      return true;
+  }
+  return false;
+}
+
+// Returns whether only instructions of F use the constant, directly or in others. The variables whose initializers use
+// it go into Tables.
+static bool isUsedWithin(const Constant &C, const Function &F, SmallPtrSetImpl<GlobalVariable *> &Tables) {
+  for (const User *U : C.users()) {
+    if (auto *I = dyn_cast<Instruction>(U)) {
+      if (I->getFunction() != &F)
+        return false;
+    } else if (auto *Table = dyn_cast<GlobalVariable>(U)) {
+      Tables.insert(const_cast<GlobalVariable *>(Table));
+    } else if (isa<GlobalValue>(U) || !isUsedWithin(*cast<Constant>(U), F, Tables)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Finds the tables with addresses of the function's blocks, such as interpreters have. Returns false if code or data of
+// others has such addresses.
+static bool findTables(const Function &F, SmallPtrSetImpl<GlobalVariable *> &Tables) {
+  for (const BasicBlock &Block : F)
+    if (const BlockAddress *Address = Block.hasAddressTaken() ? BlockAddress::lookup(&Block) : nullptr)
+      if (!isUsedWithin(*Address, F, Tables))
+        return false;
+  SmallPtrSet<GlobalVariable *, 1> OfTables;
+  return all_of(Tables, [&](const GlobalVariable *Table) {
+    return Table->isConstant() && Table->hasLocalLinkage() && !Table->hasSection() &&
+           isUsedWithin(*Table, F, OfTables) && OfTables.empty();
+  });
+}
+
+// Returns whether the function can stand twice in the module.
+bool pcce_shim_can_be_copied(LLVMValueRef V) {
+  const Function &F = *unwrap<Function>(V);
+  if (F.hasFnAttribute(Attribute::Naked) || F.hasPrologueData() || F.hasPrefixData() || F.isPresplitCoroutine())
+    return false;
+  SmallPtrSet<GlobalVariable *, 1> Tables;
+  if (!findTables(F, Tables))
+    return false;
+  for (const BasicBlock &Block : F) {
+    for (const Instruction &I : Block)
+      if (auto *Call = dyn_cast<CallBase>(&I)) {
+        if (Call->cannotDuplicate())
+          return false;
+        if (auto *Asm = dyn_cast<InlineAsm>(Call->getCalledOperand()); Asm && definesLabel(Asm->getAsmString()))
+          return false;
+      }
+  }
+  return true;
+}
+
+// A local copy of the function, with the same blocks and instructions in the same order.
+LLVMValueRef pcce_shim_copy(LLVMValueRef V, const char *Name, size_t Len) {
+  Function &F = *unwrap<Function>(V);
+  ValueToValueMapTy Map;
+  SmallPtrSet<GlobalVariable *, 1> Tables;
+  findTables(F, Tables);
+  for (GlobalVariable *Table : Tables) {
+    auto *Other = new GlobalVariable(*F.getParent(), Table->getValueType(), true, Table->getLinkage(), nullptr,
+                                     Table->getName(), Table);
+    Other->copyAttributesFrom(Table);
+    Other->setComdat(Table->getComdat());
+    Map[Table] = Other;
+  }
+  // The map gets the addresses of blocks, too.
+  Function *Copy = CloneFunction(&F, Map);
+  for (GlobalVariable *Table : Tables)
+    cast<GlobalVariable>(Map[Table])->setInitializer(MapValue(Table->getInitializer(), Map));
+  Copy->setName(StringRef(Name, Len));
+  Copy->setLinkage(GlobalValue::InternalLinkage);
+  Copy->setVisibility(GlobalValue::DefaultVisibility);
+  Copy->setDLLStorageClass(GlobalValue::DefaultStorageClass);
+  Copy->setDSOLocal(true);
+  // If the linker drops the function, it drops the copy.
+  Copy->setComdat(F.getComdat());
+  return wrap(Copy);
+}
+
+// Makes the function begin with a jump to Copy if the byte Off of the image is 0. `Through`: Off is a pointer to the
+// byte.
+void pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *Off, size_t Len, bool Through) {
+  Function &F = *unwrap<Function>(V);
+  Module &M = *F.getParent();
+  LLVMContext &C = M.getContext();
+  Type *T = Through ? static_cast<Type *>(PointerType::getUnqual(C)) : Type::getInt8Ty(C);
+  auto *Variable = cast<GlobalVariable>(M.getOrInsertGlobal(StringRef(Off, Len), T));
+  // Executables export the byte to their libraries.
+  if (Through)
+    Variable->setVisibility(GlobalValue::HiddenVisibility);
+  Variable->setDSOLocal(true);
+  F.setPrologueData(machineOf(M).jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through));
 }

@@ -90,7 +90,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
             let names = (&**name, fnv1a(&id.to_le_bytes(), b"trace"));
             job.trace(module, &program, &code, names, left_out, &mut warnings)
         });
-        let traced = traced.transpose()?;
+        let mut traced = traced.transpose()?;
         for warning in warnings {
             eprintln!("warning: pcce: {name}: {warning}");
         }
@@ -98,7 +98,9 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         let place = |function: usize, call: u32| places.find(function, call);
         let (functions, thunks) =
             planned(slice, &mut program.functions, place, &code).map_err(|what| bad(what.to_owned()))?;
-        rewrite::make_thunks(&mut code, &thunks);
+        let mut bodies = traced.as_mut().and_then(tracing::Before::bodies);
+        rewrite::make_thunks(&mut code, bodies.as_deref_mut(), &thunks);
+        let bodies = bodies.as_deref();
         if let (Some(counts), Some(file)) = (&slice.counts, &job.options.common.profile_generate) {
             let counted =
                 counted(counts, &code).ok_or_else(|| bad("a call that is counted is missing".to_owned()))?;
@@ -109,16 +111,17 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
             module,
             &program,
             &functions,
-            &code,
+            (&code, bodies),
             (id, sites),
             slice.widths.clone(),
             job.options,
         );
-        if let Some(traced) = traced {
-            tracing::finish(module, traced, &functions, &skeleton::sites_symbol(id));
-        }
         let dropped = |number: usize| is_dropped(number, &code);
-        emit::emit_addresses(module, &code, &skeleton::sites_symbol(id), |number| !dropped(number));
+        let sites = skeleton::sites_symbol(id);
+        emit::emit_addresses(module, (&code, bodies), &sites, |number| !dropped(number));
+        if let Some(traced) = traced {
+            tracing::finish(module, traced, &functions, &sites);
+        }
         for (number, _) in (0..).zip(&slice.functions).filter(|(_, decided)| decided.labelled) {
             let value = code.functions()[number as usize].value;
             let function = &program.functions[number as usize].name;

@@ -10,6 +10,7 @@ use crate::llvm::{Block, Call, Function, Instruction, Module, Opcode};
 use pcce_model::{Source, SourceLocation};
 
 /// The places of a function's parts in LLVM's module.
+#[derive(Clone)]
 pub struct FunctionCode<'m> {
     pub value: Function<'m>,
     /// Its calls: calls, invokes, and assembly that may jump.
@@ -28,6 +29,20 @@ impl<'m> FunctionCode<'m> {
     pub fn new(value: Function<'m>) -> Self {
         let (calls, comes_back, returns_twice, exits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { value, calls, comes_back, returns_twice, exits }
+    }
+
+    /// The code of a copy of the function, whose blocks and instructions are in the same order.
+    fn of_copy(&self, copy: Function<'m>) -> Self {
+        let blocks: HashMap<_, _> = self.value.blocks().into_iter().zip(copy.blocks()).collect();
+        let instructions: HashMap<_, _> = self.value.instructions().zip(copy.instructions()).collect();
+        let call = |call: &Call<'m>| instructions[&**call].as_call().expect("it is a copy of a call");
+        Self {
+            value: copy,
+            calls: self.calls.iter().map(call).collect(),
+            comes_back: self.comes_back.iter().map(|block| blocks[block]).collect(),
+            returns_twice: self.returns_twice.iter().map(call).collect(),
+            exits: self.exits.iter().map(|exit| instructions[exit]).collect(),
+        }
     }
 
     /// The code of a thunk that calls on ([`Function::thunk`]).
@@ -88,6 +103,55 @@ impl<'m> Code<'m> {
         let calls = vec![block.first().as_call().expect("the thunk calls first")];
         let exits = vec![block.terminator()];
         self.functions.push(FunctionCode { calls, exits, ..FunctionCode::new(value) });
+    }
+}
+
+/// Second bodies of functions. A function without one stands for itself.
+pub struct SecondBodies<'m> {
+    pub code: Code<'m>,
+    /// Which functions have one, in the order of their numbers.
+    is_second: Vec<bool>,
+    suffix: &'static str,
+}
+
+impl<'m> SecondBodies<'m> {
+    /// Copies functions, as far as they can be copied. The names of the copies end with `suffix`.
+    pub fn new(code: &Code<'m>, wanted: impl Fn(FunctionId) -> bool, suffix: &'static str) -> Self {
+        let ids = (0..).map(FunctionId::new);
+        let functions = ids.zip(&code.functions).map(|(id, function)| {
+            let is_second = wanted(id) && function.value.can_be_copied();
+            let copy =
+                || function.of_copy(function.value.copy(&format!("{}{suffix}", function.value.name())));
+            (if is_second { copy() } else { function.clone() }, is_second)
+        });
+        let (functions, is_second) = functions.unzip();
+        Self { code: Code::new(code.module, functions), is_second, suffix }
+    }
+
+    /// Returns whether the function has a second body.
+    pub fn has(&self, function: FunctionId) -> bool {
+        self.is_second[function.index()]
+    }
+
+    /// Makes the push thunks of second bodies, behind those of the first ones in `code`. Of each are given its caller
+    /// and calls, and its name.
+    pub fn make_push_thunks<'a>(
+        &mut self,
+        code: &Code<'m>,
+        thunks: impl IntoIterator<Item = (FunctionId, &'a [usize], &'a str)>,
+    ) {
+        for (caller, calls, name) in thunks {
+            let number = self.is_second.len();
+            let is_second = self.has(caller);
+            if is_second {
+                let caller_name = code.function(caller).value.name();
+                let ending = name.strip_prefix(&*caller_name).unwrap_or(name);
+                self.code.make_push_thunk(caller, calls, &format!("{caller_name}{}{ending}", self.suffix));
+            } else {
+                self.code.functions.push(code.functions[number].clone());
+            }
+            self.is_second.push(is_second);
+        }
     }
 }
 

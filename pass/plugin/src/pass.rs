@@ -13,7 +13,7 @@ use crate::contexts::{count, emit, frame_offsets, rewrite};
 use crate::error::Error;
 use crate::facts::Entered;
 use crate::facts::eligible::Eligibility;
-use crate::handles::Code;
+use crate::handles::{Code, SecondBodies};
 use crate::llvm::{self, CodeGeneration, Module, Run};
 use crate::prepare::Elsewhere;
 use crate::{capture, generate, prepare, tracing};
@@ -254,7 +254,7 @@ impl<'a> Job<'a> {
         let names = (&*self.identifier, fnv1a(self.identifier.as_bytes(), b"trace"));
         let left_out = vec![false; program.functions.len()];
         let trace = |_| self.trace(module, &program, &code, names, left_out, warnings);
-        let traced = self.options.common.trace.map(trace).transpose()?;
+        let mut traced = self.options.common.trace.map(trace).transpose()?;
         let thunks = match self.changes_calls() {
             true => thunks::outline(&mut program, &mut encoding, &code),
             false => Vec::new(),
@@ -269,8 +269,9 @@ impl<'a> Job<'a> {
         };
         let mut plan = plan::plan(&basis, self.identifier.clone(), producer());
         plan.symbols.skipped = Eligibility::new(module, self.in_executable()).counts(module);
-        rewrite::make_thunks(&mut code, &thunks);
-        let sites = self.rewrite(module, &program, &plan, &code);
+        let mut bodies = traced.as_mut().and_then(tracing::Before::bodies);
+        rewrite::make_thunks(&mut code, bodies.as_deref_mut(), &thunks);
+        let sites = self.rewrite(module, &program, &plan, (&code, bodies.as_deref()));
         if let Some(traced) = traced {
             tracing::finish(module, traced, &plan.functions, &sites);
         }
@@ -326,7 +327,7 @@ impl<'a> Job<'a> {
         module: Module<'m>,
         program: &Program,
         plan: &plan::Plan,
-        code: &Code<'m>,
+        (code, bodies): (&Code<'m>, Option<&SecondBodies<'m>>),
     ) -> String {
         let options = self.options;
         let fragment =
@@ -335,9 +336,9 @@ impl<'a> Job<'a> {
         if let Some(file) = &options.common.profile_generate {
             count::count(module, program, code, file);
         }
-        rewrite::rewrite(module, program, plan, code, &sites_name, options);
+        rewrite::rewrite(module, program, plan, (code, bodies), &sites_name, options);
         emit::emit(module, &fragment, &sites_name);
-        emit::emit_addresses(module, code, &sites_name, |_| true);
+        emit::emit_addresses(module, (code, bodies), &sites_name, |_| true);
         self.emit_paths(module);
         module.add_named_metadata(MARKER);
         sites_name

@@ -67,8 +67,9 @@ pub const VERIFY: [&str; 9] = [
 ];
 
 /// Symbols that the tracer (`libpcce_trace.a`) defines for programs and shared libraries.
-pub const TRACE: [&str; 16] = [
+pub const TRACE: [&str; 17] = [
     crate::trace::TLS_SYMBOL,
+    crate::trace::OFF,
     crate::trace::functions::FLUSH,
     crate::trace::functions::ENTER_LIBRARY,
     crate::trace::functions::LANDED,
@@ -89,8 +90,9 @@ pub const TRACE: [&str; 16] = [
 
 /// Symbols that the tracer defines for the image that it is in. They are hidden, so that linkers have nothing to
 /// export.
-pub const TRACE_WITHIN: [&str; 13] = [
+pub const TRACE_WITHIN: [&str; 14] = [
     crate::trace::functions::ENTER,
+    crate::trace::OFF_AT,
     // For the runtime.
     "__pcce_trace_handler",
     "__pcce_trace_handler_end",

@@ -241,6 +241,13 @@ pub mod functions {
     pub const BACK: &str = "__pcce_trace_back";
 }
 
+/// The end of the name of a function's second body, which records.
+pub const RECORDING_BODY: &str = ".pcce_recording";
+/// A byte of the tracer that is not 0 if the process will never record: then functions run their first bodies.
+pub const OFF: &str = "__pcce_trace_off";
+/// In each image, a pointer to that byte.
+pub const OFF_AT: &str = "__pcce_trace_off_at";
+
 /// Length of the instruction with which functions begin that may be entered from outside. Code of other machines has
 /// [another one](crate::machine::Machine::entry_len).
 pub const ENTRY_LEN: u64 = NATIVE.entry_len;

@@ -3,7 +3,7 @@
 use core::ffi::{c_uint, c_void};
 use core::mem::transmute;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use crate::abi::trace::{Block, Gap, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area, State, block};
@@ -49,8 +49,28 @@ pub extern "C" fn __pcce_trace_start() {
     forks::start();
     images::start();
     file::start();
+    // Without a file, recording cannot be switched on.
+    __pcce_trace_off.store(file::mapped().is_none().into(), Ordering::Relaxed);
     READY.store(true, Ordering::Release);
 }
+
+/// Not 0 if the process will never record: then functions run their first bodies. It is 0 until that is known, since
+/// the first event may start the tracer.
+#[unsafe(no_mangle)]
+pub static __pcce_trace_off: AtomicU8 = AtomicU8::new(0);
+
+// Each image has a pointer to it.
+core::arch::global_asm!(
+    ".pushsection .data.rel.ro.__pcce_trace_off_at,\"aw\",@progbits",
+    ".globl __pcce_trace_off_at",
+    ".hidden __pcce_trace_off_at",
+    ".type __pcce_trace_off_at,@object",
+    ".size __pcce_trace_off_at,8",
+    ".p2align 3",
+    "__pcce_trace_off_at:",
+    ".quad __pcce_trace_off",
+    ".popsection",
+);
 
 core::arch::global_asm!(
     ".pushsection .init_array.00001,\"aw\",@init_array",

@@ -16,6 +16,7 @@ pub fn code(dictionary: &Dictionary) -> Code {
         start: MAIN_CODE + 0x100 * u64::from(i),
         len: 0x80,
         part: false,
+        second: false,
         name,
         role,
         states: vec![

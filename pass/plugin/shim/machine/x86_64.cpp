@@ -101,16 +101,44 @@ public:
   }
 
   Constant *callAtEntry(Function &F, Function &Callee) const override {
-    LLVMContext &C = F.getContext();
-    Type *Long = Type::getInt64Ty(C);
-    Constant *From = ConstantExpr::getPtrToInt(&F, Long);
-    Constant *Distance = ConstantExpr::getSub(ConstantExpr::getPtrToInt(&Callee, Long), From);
-    Distance = ConstantExpr::getSub(Distance, ConstantInt::get(Long, 5));
-    Constant *Relative = ConstantExpr::getTrunc(Distance, Type::getInt32Ty(C));
-    return ConstantStruct::getAnon({ConstantInt::get(Type::getInt8Ty(C), 0xe8), Relative}, /*Packed=*/true);
+    SmallVector<Constant *, 2> Code;
+    append(Code, F, {0xe8});
+    appendDistance(Code, F, Callee, 5);
+    return ConstantStruct::getAnon(Code, /*Packed=*/true);
+  }
+
+  Constant *jumpAtEntry(Function &F, Function &Copy, GlobalVariable &Off, bool Through) const override {
+    SmallVector<Constant *, 12> Code;
+    if (Through) {
+      append(Code, F, {0x4c, 0x8b, 0x1d}); // movq Off(%rip), %r11
+      appendDistance(Code, F, Off, 7);
+      append(Code, F, {0x41, 0x80, 0x3b, 0x00}); // cmpb $0, (%r11)
+    } else {
+      append(Code, F, {0x80, 0x3d}); // cmpb $0, Off(%rip)
+      appendDistance(Code, F, Off, 7);
+      append(Code, F, {0x00});
+    }
+    append(Code, F, {0x0f, 0x84}); // je Copy
+    appendDistance(Code, F, Copy, Through ? 17 : 13);
+    return ConstantStruct::getAnon(Code, /*Packed=*/true);
   }
 
 private:
+  static void append(SmallVectorImpl<Constant *> &Code, const Function &F, ArrayRef<uint8_t> Bytes) {
+    for (uint8_t Byte : Bytes)
+      Code.push_back(ConstantInt::get(Type::getInt8Ty(F.getContext()), Byte));
+  }
+
+  // Four bytes: how far a symbol is from the byte Behind of F.
+  static void appendDistance(SmallVectorImpl<Constant *> &Code, Function &F, GlobalValue &To, uint64_t Behind) {
+    LLVMContext &C = F.getContext();
+    Type *Long = Type::getInt64Ty(C);
+    Constant *From = ConstantExpr::getPtrToInt(&F, Long);
+    Constant *Distance = ConstantExpr::getSub(ConstantExpr::getPtrToInt(&To, Long), From);
+    Distance = ConstantExpr::getSub(Distance, ConstantInt::get(Long, Behind));
+    Code.push_back(ConstantExpr::getTrunc(Distance, Type::getInt32Ty(C)));
+  }
+
   // Assembly that changes the word; it returns whether the flag is set that it leaves, if one is named.
   static Value *change(IRBuilder<> &B, const std::string &Asm, const std::string &Flag, Value *Word) {
     const std::string Constraints =

@@ -7,7 +7,9 @@ use std::path::Path;
 use pcce_abi as abi;
 use pcce_dictionary::code;
 use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
+use pcce_encoding::FunctionId;
 
+use super::rewrite::Bodies;
 use crate::handles::Code;
 use crate::llvm::Module;
 
@@ -23,25 +25,32 @@ pub fn emit(module: Module<'_>, fragment: &[u8], sites_name: &str) {
     module.append_asm(&asm);
 }
 
-/// Appends the addresses of the module's functions (`pcce_dictionary::code`). `kept` returns whether the
-/// function of a number has code in the object.
+/// Appends the addresses of the module's functions (`pcce_dictionary::code`), and in another list those of the second
+/// bodies. `kept` returns whether the function of a number has code in the object.
 pub fn emit_addresses<'m>(
     module: Module<'m>,
-    functions: &Code<'m>,
+    (first, second): Bodies<'_, 'm>,
     sites_name: &str,
     kept: impl Fn(usize) -> bool,
 ) {
     let mut asm = format!(".pushsection {},\"\",@progbits\n", code::SECTION);
-    let _ = writeln!(asm, ".quad \"{sites_name}\", {}", functions.functions().len());
-    let mut aliases = Vec::with_capacity(functions.functions().len());
-    for (i, function) in functions.functions().iter().enumerate() {
-        if !kept(i) {
-            asm.push_str(".quad 0\n");
-            continue;
+    let mut aliases = Vec::new();
+    let mut list = |code: &Code<'m>, label: &str, kept: &dyn Fn(usize) -> bool| {
+        let _ = writeln!(asm, ".quad \"{sites_name}\", {}", code.functions().len());
+        for (i, function) in code.functions().iter().enumerate() {
+            if !kept(i) {
+                asm.push_str(".quad 0\n");
+                continue;
+            }
+            let name = format!("{label}.{i}");
+            aliases.push(module.add_private_alias(&name, function.value));
+            let _ = writeln!(asm, ".quad \"{name}\"");
         }
-        let name = format!(".L__pcce_function.{i}");
-        aliases.push(module.add_private_alias(&name, function.value));
-        let _ = writeln!(asm, ".quad \"{name}\"");
+    };
+    list(first, ".L__pcce_function", &kept);
+    if let Some(second) = second {
+        let has = |number: usize| second.has(FunctionId::new(number as u32));
+        list(&second.code, ".L__pcce_second", &|number| kept(number) && has(number));
     }
     asm.push_str(".popsection\n");
     module.append_asm(&asm);

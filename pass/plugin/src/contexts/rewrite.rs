@@ -8,12 +8,12 @@ use pcce_options::PassOptions;
 use super::sequences::Rewriter;
 use super::values::Values;
 use super::{emit, verify};
-use crate::handles::Code;
+use crate::handles::{Code, SecondBodies};
 use crate::llvm::{Address, Module};
-use pcce_model::Program;
 use pcce_model::bound::Width;
 use pcce_model::plan::{Action, Plan, PlannedFunction};
 use pcce_model::thunks::Thunk;
+use pcce_model::{Function, Program};
 
 /// The module's own tables, and the symbols of the runtime that it uses.
 pub struct Symbols<'m> {
@@ -36,7 +36,7 @@ pub fn rewrite<'m>(
     module: Module<'m>,
     program: &Program,
     plan: &Plan,
-    code: &Code<'m>,
+    bodies: Bodies<'_, 'm>,
     sites_name: &str,
     options: &PassOptions,
 ) {
@@ -45,7 +45,7 @@ pub fn rewrite<'m>(
         emit::emit_hybrid(module);
     }
     replace(module, options);
-    rewrite_functions(module, program, &plan.functions, code, &symbols);
+    rewrite_functions(module, program, &plan.functions, bodies, &symbols);
 }
 
 /// Rewrites a module by decisions of the link step, which also makes its tables. `id` is the module's,
@@ -55,7 +55,7 @@ pub fn rewrite_by_slice<'m>(
     module: Module<'m>,
     program: &Program,
     planned: &[PlannedFunction],
-    code: &Code<'m>,
+    bodies: Bodies<'_, 'm>,
     (id, sites): (u64, usize),
     widths: Option<Vec<Width>>,
     options: &PassOptions,
@@ -76,7 +76,7 @@ pub fn rewrite_by_slice<'m>(
     };
     refer_to_runtime(module);
     replace(module, options);
-    rewrite_functions(module, program, planned, code, &symbols);
+    rewrite_functions(module, program, planned, bodies, &symbols);
     symbols.values.iter().for_each(|values| values.emit(module));
 }
 
@@ -93,15 +93,23 @@ fn rewrite_functions<'m>(
     module: Module<'m>,
     program: &Program,
     planned: &[PlannedFunction],
-    code: &Code<'m>,
+    (code, second): Bodies<'_, 'm>,
     symbols: &Symbols<'m>,
 ) {
     let builder = module.builder();
     for ((id, function), planned) in program.iter().zip(planned) {
-        if !function.silent {
-            strip_memory_attributes(code, id, planned);
+        let rewrite = |function: &Function, code: &Code<'m>, stub: Option<u32>| {
+            if !function.silent {
+                strip_memory_attributes(code, id, planned);
+            }
+            Rewriter::new(&builder, symbols, function, planned, code, id).run(stub);
+        };
+        rewrite(function, code, planned.stub);
+        if let Some(second) = second.filter(|second| second.has(id)) {
+            let name = second.code.function(id).value.name();
+            // Other images enter the first body.
+            rewrite(&Function { name, ..function.clone() }, &second.code, None);
         }
-        Rewriter::new(&builder, symbols, function, planned, code, id).run();
     }
 }
 
@@ -112,10 +120,16 @@ pub fn refer_to_runtime(module: Module<'_>) {
     module.retain(reference);
 }
 
+/// The first bodies of functions, and the second ones.
+pub type Bodies<'a, 'm> = (&'a Code<'m>, Option<&'a SecondBodies<'m>>);
+
 /// Makes the push thunks, in the order of their numbers.
-pub fn make_thunks(code: &mut Code<'_>, thunks: &[Thunk]) {
+pub fn make_thunks<'m>(code: &mut Code<'m>, second: Option<&mut SecondBodies<'m>>, thunks: &[Thunk]) {
     for thunk in thunks {
         code.make_push_thunk(thunk.caller, &thunk.calls, &thunk.name);
+    }
+    if let Some(second) = second {
+        second.make_push_thunks(code, thunks.iter().map(|thunk| (thunk.caller, &*thunk.calls, &*thunk.name)));
     }
 }
 

@@ -101,8 +101,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         Self { b, symbols, function, planned, code, id, frame, entry_frame, found, shadow }
     }
 
-    /// Rewrites the function.
-    pub fn run(mut self) {
+    /// Rewrites the function. `stub`: it gets a stub, with this site ([`PlannedFunction::stub`]).
+    pub fn run(mut self, stub: Option<u32>) {
         self.prologue();
         // No terminator has updates in front of it yet.
         self.between_blocks();
@@ -134,7 +134,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
                 layout::RELATIVE,
             );
         }
-        if let Some(site) = self.planned.stub {
+        if let Some(site) = stub {
             self.stub(site);
         }
     }
@@ -164,7 +164,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         let (frame, entry_frame, found, shadow) = (None, None, Found::NotNeeded, None);
         let (b, symbols) = (self.b, self.symbols);
         let (function, planned, code, id) = (&function, &planned, &code, self.id);
-        Rewriter { b, symbols, function, planned, code, id, frame, entry_frame, found, shadow }.run();
+        Rewriter { b, symbols, function, planned, code, id, frame, entry_frame, found, shadow }.run(None);
         for attribute in PROMISES {
             code.value.remove_attribute(attribute);
             call.remove_attribute(attribute);

@@ -181,6 +181,25 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_trace_entry(self.raw(), name.as_ptr(), name.len()) }
     }
 
+    /// Returns whether the function can stand twice in the module.
+    pub fn can_be_copied(self) -> bool {
+        // SAFETY: live function with a body.
+        unsafe { pcce_shim_can_be_copied(self.raw()) }
+    }
+
+    /// A local copy of the function, with the same blocks and instructions in the same order.
+    pub fn copy(self, name: &str) -> Self {
+        // SAFETY: live function with a body; the name is copied. The result is a function.
+        unsafe { Self::of(pcce_shim_copy(self.raw(), name.as_ptr(), name.len())) }.expect("it is a function")
+    }
+
+    /// Makes the function begin with a jump to `copy`, of the same module, if the byte `off` of the image is 0.
+    /// `through`: `off` is a pointer to the byte.
+    pub fn choose(self, copy: Self, off: &str, through: bool) {
+        // SAFETY: live functions with bodies; the name is copied.
+        unsafe { pcce_shim_trace_choose(self.raw(), copy.raw(), off.as_ptr(), off.len(), through) }
+    }
+
     /// If the function is entered while the word is not 0, the function clears the word until it returns, and
     /// calls `name(number)`.
     pub fn check(self, word: Address<'m>, name: &str, number: Constant<'m>) {

@@ -352,6 +352,12 @@ impl<'m> Call<'m> {
         // SAFETY: a live call, and a live alias.
         unsafe { pcce_shim_trace_call_to(self.raw(), place.raw()) }
     }
+
+    /// Makes the call call this function.
+    pub fn enter(self, function: Function<'m>) {
+        // SAFETY: a live call, and a live function.
+        unsafe { pcce_shim_trace_call_to(self.raw(), function.raw()) }
+    }
 }
 
 impl<'m> Module<'m> {

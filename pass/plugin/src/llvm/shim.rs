@@ -148,6 +148,15 @@ unsafe extern "C" {
         len: usize,
     );
     pub fn pcce_shim_trace_entry(function: LLVMValueRef, name: *const u8, len: usize);
+    pub fn pcce_shim_can_be_copied(function: LLVMValueRef) -> bool;
+    pub fn pcce_shim_copy(function: LLVMValueRef, name: *const u8, len: usize) -> LLVMValueRef;
+    pub fn pcce_shim_trace_choose(
+        function: LLVMValueRef,
+        copy: LLVMValueRef,
+        off: *const u8,
+        len: usize,
+        through: bool,
+    );
     pub fn pcce_shim_trace_behind(
         function: LLVMValueRef,
         name: *const u8,

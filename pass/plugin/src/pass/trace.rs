@@ -59,7 +59,11 @@ impl Job<'_> {
             ));
         }
         left_out.iter_mut().zip(unannounced).for_each(|(left_out, unannounced)| *left_out |= unannounced);
-        let calls = tracing::Calls { binding: self.binding(), libraries: !called_within.is_empty() };
+        let calls = tracing::Calls {
+            binding: self.binding(),
+            libraries: !called_within.is_empty(),
+            shared: !self.in_executable(),
+        };
         tracing::insert(module, program, code, (names, left_out), self.options, calls, warnings)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
+use pcce_abi::functions::OPEN_THUNK;
 use pcce_abi::trace::{self, functions};
 use pcce_dictionary::Location;
 use pcce_dictionary::trace::{self as tables, Kind};
@@ -12,11 +13,11 @@ use pcce_model::thunks::PUSH_THUNK;
 use pcce_model::{Program, TailCallee};
 use pcce_tracing::{Code as Bits, Placement, mark_recursion, place};
 
-use super::APPEND;
 use super::gather::Traced;
+use super::{APPEND, Calls};
 use crate::contexts::emit::bytes;
-use crate::facts::{Binding, Target, resolve};
-use crate::handles::Code;
+use crate::facts::{Target, resolve};
+use crate::handles::{Code, SecondBodies};
 use crate::llvm::{Address, Alias, Builder, Call, Constant, Function, Instruction, Module, TailCall};
 use crate::places;
 
@@ -56,24 +57,37 @@ pub struct Before<'m> {
     calls: Vec<Vec<Option<usize>>>,
     /// Which functions are left out.
     skipped: Vec<bool>,
-    /// Functions with a body that are not traced. Their calls enter functions as calls of other modules do.
-    untraced: HashSet<Function<'m>>,
-    /// Functions that such calls, or calls through pointers, may enter.
+    /// The bodies that record.
+    pub bodies: SecondBodies<'m>,
+    /// The first body of each function that is traced, and the one that records, which may be the same.
+    traced_bodies: Vec<(Function<'m>, Function<'m>)>,
+    /// The recording bodies of functions that calls through pointers may enter, and code that is not traced.
     entered: HashSet<Function<'m>>,
-    binding: Binding,
+    assumed: Calls,
+}
+
+/// The role of a body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Body {
+    /// It is executed if the process will never record. So it enters the only bodies of functions as those do that
+    /// record: there is no place for a word.
+    First,
+    /// It is executed if the process may record.
+    Second,
+    /// It is executed in both cases.
+    Only,
 }
 
 /// Adds the part of the code that leaves blocks and calls as they are.
 pub fn insert<'m>(
     module: Module<'m>,
     program: &Program,
-    code: &Code<'m>,
+    (first_bodies, bodies): (&Code<'m>, SecondBodies<'m>),
     functions: Vec<Traced<'m>>,
     (mut names, (name, key), verify): (Strings, (&str, u64), bool),
-    binding: Binding,
+    assumed: Calls,
 ) -> Before<'m> {
-    let read = program.iter().zip(&functions).filter(|(_, traced)| !traced.skipped);
-    let values: HashSet<Function<'m>> = read.map(|((id, _), _)| code.function(id).value).collect();
+    let code = &bodies.code;
     let left_out = program.iter().zip(&functions).filter(|(_, traced)| traced.skipped);
     for ((id, _), _) in left_out {
         // A landing pad that only passes the exception on runs nothing that is traced.
@@ -92,9 +106,12 @@ pub fn insert<'m>(
             );
         }
     }
-    let untraced = module.functions().into_iter().filter(|f| f.has_body() && !values.contains(f)).collect();
-    let entered = entered_by_others(program, &functions);
+    let entered = entered_by_others(program, &bodies, &functions);
     let entered = entered.into_iter().map(|id| code.function(id).value).collect();
+    let recorded = program.iter().zip(&functions).filter(|(_, traced)| !traced.skipped);
+    let traced_bodies =
+        recorded.map(|((id, _), _)| (first_bodies.function(id).value, code.function(id).value));
+    let traced_bodies = traced_bodies.collect();
     let mut files = Strings::default();
     let builder = module.builder();
     let mut rows = Vec::with_capacity(functions.len());
@@ -126,6 +143,7 @@ pub fn insert<'m>(
         }
         for attribute in ["memory", "speculatable"] {
             value.remove_attribute(attribute);
+            first_bodies.function(id).value.remove_attribute(attribute);
         }
         let blocks = value.blocks().len();
         let address = module.add_private_alias(&format!("{TRACED}{}", id.index()), value).address();
@@ -151,7 +169,7 @@ pub fn insert<'m>(
     };
     let calls = functions.iter().map(|f| f.nodes.iter().map(|node| node.call).collect()).collect();
     let skipped = functions.iter().map(|function| function.skipped).collect();
-    Before { traced, calls, skipped, untraced, entered, binding }
+    Before { traced, calls, skipped, bodies, traced_bodies, entered, assumed }
 }
 
 fn row(
@@ -330,58 +348,81 @@ fn inform_tracer<'m>(
 
 /// The functions that may be entered without an event of the caller: from other modules, through pointers,
 /// and from functions that are left out.
-fn entered_by_others(program: &Program, functions: &[Traced<'_>]) -> HashSet<FunctionId> {
+fn entered_by_others(
+    program: &Program,
+    bodies: &SecondBodies<'_>,
+    functions: &[Traced<'_>],
+) -> HashSet<FunctionId> {
     let mut entered: HashSet<FunctionId> = HashSet::new();
     for ((id, function), traced) in program.iter().zip(functions) {
         if !traced.skipped && (function.external || function.otherwise_used || function.address_taken) {
             entered.insert(id);
         }
-        for call in function.calls.iter().filter(|_| traced.skipped) {
-            if let Some(callee) = call.kind.callee()
-                && !functions[callee.index()].skipped
-            {
-                entered.insert(callee);
-            }
-        }
-        // Such functions leave their activations to their last callees.
-        for tail in function.tail_callees.iter().filter(|_| traced.skipped) {
-            if let TailCallee::Known(callee) = tail
-                && !functions[callee.index()].skipped
-            {
-                entered.insert(*callee);
-            }
-        }
+        // The callees of calls, and of tail calls, by which functions leave their activations.
+        let callees = function.calls.iter().filter_map(|call| call.kind.callee());
+        let tails = function.tail_callees.iter().filter_map(|tail| match tail {
+            TailCallee::Known(callee) => Some(*callee),
+            _ => None,
+        });
+        let chooses = |callee: FunctionId| !bodies.has(id) && bodies.has(callee);
+        let callees = callees.chain(tails).filter(|callee| !functions[callee.index()].skipped);
+        entered.extend(callees.filter(|&callee| traced.skipped || chooses(callee)));
     }
     entered
 }
 
 /// Adds the part of the code that splits blocks, or changes callees.
-pub fn finish(module: Module<'_>, mut before: Before<'_>, plan: &[PlannedFunction], sites: &str) {
+pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFunction], sites: &str) {
     let block = module.external_thread_local(trace::TLS_SYMBOL, trace::SIZE, trace::ALIGN);
     let pending = module.const_offset(block, trace::PENDING);
     module.append_bits(APPEND, pending, functions::FLUSH, tables::PLACES, TRACED);
-    let entry_len = module.machine().shared().entry_len;
-    let mut places: HashMap<Function<'_>, Alias<'_>> = HashMap::new();
-    // Calls of a function's thunk are calls of the function.
-    let untraced: HashSet<String> = before.untraced.iter().map(|function| function.name()).collect();
-    let calls_for_untraced = |thunk: &Function<'_>| {
-        thunk.name().rsplit_once(PUSH_THUNK).is_some_and(|(caller, _)| untraced.contains(caller))
+    let shared = before.assumed.shared;
+    let (entry_len, choice_len) = (module.machine().shared().entry_len, module.machine().choice_len(shared));
+    let mut places: HashMap<Function<'m>, Alias<'m>> = HashMap::new();
+    let mut enter = |call: Call<'m>, body: Function<'m>, behind: Option<u64>| match behind {
+        Some(len) => {
+            let name = format!(".L__pcce_behind.{}", places.len());
+            call.enter_at(*places.entry(body).or_insert_with(|| body.place_behind(&name, len)));
+        }
+        None => call.enter(body),
     };
-    let functions = module.functions().into_iter().filter(|function| function.has_body());
-    for function in functions.filter(|f| !before.untraced.contains(f) && !calls_for_untraced(f)) {
+    let recording: HashMap<Function<'m>, Function<'m>> = before
+        .traced_bodies
+        .iter()
+        .flat_map(|&(first, second)| [(first, second), (second, second)])
+        .collect();
+    let role = |&(first, second): &(Function<'m>, Function<'m>)| match first == second {
+        true => vec![(first.name(), Body::Only)],
+        false => vec![(first.name(), Body::First), (second.name(), Body::Second)],
+    };
+    let roles: HashMap<String, Body> = before.traced_bodies.iter().flat_map(role).collect();
+    for function in module.functions().into_iter().filter(|function| function.has_body()) {
+        // Calls of a function's thunk are calls of the function.
+        let name = function.name();
+        let of = name.rsplit_once(PUSH_THUNK).map(|(caller, _)| caller);
+        let of = of.or_else(|| name.strip_suffix(OPEN_THUNK)).unwrap_or(&name);
+        let Some(&role) = roles.get(of) else { continue };
         let calls: Vec<_> = function.instructions().filter_map(Instruction::as_call).collect();
         for call in calls {
-            if let Target::Function { value, exact: true } = resolve(call.called(), before.binding)
-                && before.entered.contains(&value)
+            if let Target::Function { value, exact: true } = resolve(call.called(), before.assumed.binding)
+                && let Some(&body) = recording.get(&value)
             {
-                let name = format!(".L__pcce_behind.{}", places.len());
-                let place = places.entry(value).or_insert_with(|| value.place_behind(&name, entry_len));
-                call.enter_at(*place);
+                let is_entered = before.entered.contains(&body);
+                match role {
+                    Body::Only if value != body => {}
+                    Body::First if value != body => enter(call, value, is_entered.then_some(choice_len)),
+                    _ => enter(call, body, is_entered.then_some(entry_len)),
+                }
             }
         }
     }
     for function in &before.entered {
         function.begin_with_call(functions::ENTER);
+    }
+    for (first, second) in before.traced_bodies.iter().filter(|(first, second)| first != second) {
+        if before.entered.contains(second) {
+            first.choose(*second, if shared { trace::OFF_AT } else { trace::OFF }, shared);
+        }
     }
     for (i, (function, calls)) in before.traced.functions.iter_mut().zip(&before.calls).enumerate() {
         let sites: HashMap<usize, u32> = plan[i].calls.iter().map(|call| (call.call, call.site)).collect();

@@ -11,7 +11,7 @@ use pcce_tracing::{Block, Flow, Role};
 use super::Calls;
 use super::emit::ENDS;
 use crate::facts::{Target, resolve};
-use crate::handles::{Code, FunctionCode};
+use crate::handles::{Code, FunctionCode, SecondBodies};
 use crate::llvm::{self, Call, Instruction, Module, Opcode, TailCall};
 use crate::places;
 
@@ -44,7 +44,7 @@ pub struct Node<'m> {
 pub fn gather<'m>(
     module: Module<'m>,
     program: &Program,
-    code: &Code<'m>,
+    (code, bodies): (&Code<'m>, &SecondBodies<'m>),
     calls: Calls,
     blocks: bool,
     names: &mut Strings,
@@ -53,12 +53,12 @@ pub fn gather<'m>(
     let calls_back = calls_back(program, skipped);
     let ids: HashMap<llvm::Function<'m>, FunctionId> =
         program.iter().map(|(id, _)| (code.function(id).value, id)).collect();
-    let mut reader = Reader { module, program, ids, calls, blocks, names, skipped, calls_back };
+    let mut reader = Reader { module, program, bodies, ids, calls, blocks, names, skipped, calls_back };
     let mut functions: Vec<Traced<'m>> = program
         .iter()
         .map(|(id, _)| match skipped[id.index()] {
             true => Traced { flow: Flow::default(), nodes: Vec::new(), leaves: false, skipped: true },
-            false => reader.read(id, code.function(id)),
+            false => reader.read(id, bodies.code.function(id)),
         })
         .collect();
     mark_leaving(&mut functions);
@@ -164,6 +164,7 @@ impl Copies {
 struct Reader<'a, 'm> {
     module: Module<'m>,
     program: &'a Program,
+    bodies: &'a SecondBodies<'m>,
     ids: HashMap<llvm::Function<'m>, FunctionId>,
     calls: Calls,
     blocks: bool,
@@ -251,6 +252,10 @@ impl<'m> Reader<'_, 'm> {
         twice: bool,
     ) -> Option<Kind> {
         let target = resolve(call.called(), self.calls.binding);
+        let bodies = self.bodies;
+        // Whether a call by name enters the callee where other code does. The only body of a function that cannot be
+        // copied is executed whether the process records or not, so its callees choose.
+        let enters_as_others = |callee: FunctionId| !bodies.has(caller) && bodies.has(callee);
         let mut name = || match &target {
             Target::Function { value, .. } => Some(self.names.number(&value.name())),
             Target::Intrinsic(_) | Target::Pointer | Target::Asm(_) => None,
@@ -261,7 +266,10 @@ impl<'m> Reader<'_, 'm> {
         if call.tail_call() == TailCall::Must {
             return match target {
                 Target::Function { value, exact: true }
-                    if self.ids.get(&value).is_some_and(|id| !self.skipped[id.index()]) =>
+                    if self
+                        .ids
+                        .get(&value)
+                        .is_some_and(|&id| !self.skipped[id.index()] && !enters_as_others(id)) =>
                 {
                     Some(Kind::Leave(self.ids[&value].index() as u32))
                 }
@@ -289,6 +297,9 @@ impl<'m> Reader<'_, 'm> {
                     && !call.called().aliased().is_some_and(|f| f.has_attribute("nounwind"));
                 let may_come_back = self.calls_back[callee.index()] || throws || !places::returns(call);
                 if may_come_back { Kind::Open(Some(name)) } else { Kind::Closed(name) }
+            }
+            CallKind::Direct(callee) if enters_as_others(*callee) => {
+                Kind::Open(Some(self.names.number(&self.program[*callee].name)))
             }
             CallKind::Direct(callee) => Kind::Call(callee.index() as u32),
             CallKind::Silent(text) | CallKind::Published(text)

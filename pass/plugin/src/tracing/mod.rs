@@ -4,11 +4,16 @@
 //! Tracing shares the facts of contexts. [`gather`] and [`insert`] run when the calls have their final form,
 //! before anything is inserted for contexts. Changes that split blocks, or hide callees, come behind contexts
 //! ([`finish`]); until then, calls of [`APPEND`] are placeholders for them.
+//!
+//! A function has a second body that records, where it can be copied. Those that other code may enter choose at their
+//! first instructions: a process that will never record runs the first bodies, as if it had been built without traces.
+//! Contexts are encoded once, and both bodies are rewritten by the same plan.
 
 mod baseline;
 mod emit;
 mod gather;
 
+use pcce_abi::trace;
 use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::{Patterns, Program, Reach, TailCallee};
@@ -16,7 +21,7 @@ use pcce_options::{Granularity, PassOptions};
 
 use crate::error::Error;
 use crate::facts::Binding;
-use crate::handles::Code;
+use crate::handles::{Code, SecondBodies};
 use crate::llvm::Module;
 
 /// The state between [`insert`] and [`finish`].
@@ -24,6 +29,16 @@ pub enum Before<'m> {
     Codes(Box<emit::Before<'m>>),
     /// With numbers of call sites, for comparison.
     Numbers(baseline::Numbered<'m>),
+}
+
+impl<'m> Before<'m> {
+    /// The bodies that record, which contexts instrument as they do the first ones.
+    pub fn bodies(&mut self) -> Option<&mut SecondBodies<'m>> {
+        match self {
+            Self::Codes(before) => Some(&mut before.bodies),
+            Self::Numbers(_) => None,
+        }
+    }
 }
 
 /// Assumptions about calls.
@@ -35,6 +50,8 @@ pub struct Calls {
     /// Library functions that are known to call nothing back may still call functions of the program that
     /// replace the library's own (`malloc`).
     pub libraries: bool,
+    /// The code may be a shared library's.
+    pub shared: bool,
 }
 
 /// Marks the functions that must be left out because these functions are entered without an event: they, and
@@ -91,12 +108,16 @@ pub fn insert<'m>(
     warnings.extend(unused.into_iter().filter(|_| calls.binding == Binding::Program));
     skipped.iter_mut().zip(left_out).for_each(|(skipped, left_out)| *skipped |= left_out);
     let blocks = options.common.trace == Some(Granularity::Blocks);
-    let functions = gather::gather(module, program, code, calls, blocks, &mut names, &skipped);
+    // A hybrid encoding relies on the frames of one body.
+    let has_bodies = options.trace_baseline.is_none() && !options.common.hybrid;
+    let recorded = |id: FunctionId| !skipped[id.index()] && has_bodies;
+    let bodies = SecondBodies::new(code, recorded, trace::RECORDING_BODY);
+    let functions = gather::gather(module, program, (code, &bodies), calls, blocks, &mut names, &skipped);
     if let Some(baseline) = options.trace_baseline {
         return Ok(Before::Numbers(baseline::insert(module, program, code, &functions, baseline)));
     }
     let given = (names, (name, key), options.common.verify);
-    Ok(Before::Codes(Box::new(emit::insert(module, program, code, functions, given, calls.binding))))
+    Ok(Before::Codes(Box::new(emit::insert(module, program, (code, bodies), functions, given, calls))))
 }
 
 /// Marks the functions that options leave out, and returns warnings about names that match no function.

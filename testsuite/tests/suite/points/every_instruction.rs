@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use pcce_testsuite::chain::{Frame, add, decode, decoded, show, symbolise};
+use pcce_testsuite::chain::{Frame, add, decode, decode_with, decoded, show, symbolise};
 use pcce_testsuite::turns::in_turn;
 use pcce_testsuite::{artifact, command, include, llvm, run, work_folder};
 
@@ -29,7 +30,7 @@ struct Counts {
 fn check(name: &str, source: &str, flags: &[&str], bias: &str, dictionary: bool) -> Counts {
     let work = work_folder(&format!("anywhere/{name}"));
     let program = build(&work.join("program"), source, flags, bias);
-    compare(name, &program, &program, "main", dictionary)
+    compare(name, &mut command(&program, &[]), &program, &["main"], dictionary)
 }
 
 fn build(program: &Path, source: &str, flags: &[&str], bias: &str) -> PathBuf {
@@ -44,9 +45,11 @@ fn build(program: &Path, source: &str, flags: &[&str], bias: &str) -> PathBuf {
     program.to_owned()
 }
 
-/// Runs a program that steps through code of `image`, the outermost function of which is `outermost`.
-fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary: bool) -> Counts {
-    let output = run(&mut command(program, &[])).expect_success();
+/// Runs a program that steps through code of `image`. `outer` has the outermost function of that, and the functions of
+/// other images that have called it.
+fn compare(name: &str, program: &mut Command, image: &Path, outer: &[&str], dictionary: bool) -> Counts {
+    let (outermost, callers) = outer.split_first().expect("there is one");
+    let output = run(program).expect_success();
     let lines: Vec<Vec<&str>> = output.stdout.lines().map(|l| l.split(' ').collect()).collect();
     // A return address may belong to the next line.
     let lookup = |i: usize, a: &str| {
@@ -63,7 +66,10 @@ fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary
         run(&mut command(artifact("pcce"), &["dict", &to, "-o", &json])).expect_success();
     }
     let tokens: String = lines.iter().map(|l| format!("{}\n", l[0])).collect();
-    let decoded_lines = decode(&given, &tokens);
+    let decoded_lines = match callers {
+        [] => decode(&given, &tokens),
+        _ => decode_with(Path::new(program.get_program()), &[&given], &tokens),
+    };
     let nm = run(&mut command(llvm("llvm-nm"), &[&image.display().to_string()])).expect_success();
     let mut counts = Counts { points: 0, unknown: 0, symbols: nm.stdout };
     let mut wrong = Vec::new();
@@ -75,15 +81,24 @@ fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary
             let frames = names.get(&lookup(i, address)).cloned().unwrap_or_else(|| vec![Frame::Plain]);
             let last = frames
                 .last()
-                .is_some_and(|f| matches!(f, Frame::Call(name, ..) if simple(name) == outermost));
+                .is_some_and(|f| matches!(f, Frame::Call(name, ..) if simple(name) == *outermost));
             frames.into_iter().for_each(|frame| add(&mut expected, frame));
             if last {
                 break;
             }
         }
-        let found = decoded(json);
+        let mut found = decoded(json);
         counts.points += 1;
-        let is_main = |f: &Frame| matches!(f, Frame::Call(name, ..) if simple(name) == outermost);
+        let is_of = |frame: &Frame, of: &str| matches!(frame, Frame::Call(name, ..) if simple(name) == of);
+        let inner = found.len().saturating_sub(callers.len());
+        if found[inner..].iter().zip(callers).all(|(frame, of)| is_of(frame, of)) {
+            found.truncate(inner);
+            // In the runtime's `longjmp` the library's caller may be said to have left by a tail call.
+            found.pop_if(|frame| !callers.is_empty() && *frame == Frame::Tail(String::new()));
+        } else {
+            found.push(Frame::Boundary(format!("not called by {callers:?}")));
+        }
+        let is_main = |f: &Frame| matches!(f, Frame::Call(name, ..) if simple(name) == *outermost);
         if !expected.last().is_some_and(is_main) {
             // The unwinder fails in the linker's stubs, which have no tables. The caller is that of the last call.
             expected = before.clone();
@@ -149,6 +164,9 @@ fn compare(name: &str, program: &Path, image: &Path, outermost: &str, dictionary
     assert!(unusable < 100 + counts.points / 25, "{name}: {unusable} points cannot be compared");
     counts
 }
+
+/// `STEPS` of step.h.
+const MOST_STEPS: usize = 60_000;
 
 const PIE: &str = "(unsigned long)&__executable_start";
 
@@ -229,7 +247,7 @@ fn every_point_of_a_shared_library() {
         let library_path = path(&library);
         let words = [&*main, &library_path, &rpath, &folder, &own, "-lpcce_rt", "-o", &program_path];
         run(&mut command(llvm("clang"), &words)).expect_success();
-        let counts = compare(name, &program, &library, "run", false);
+        let counts = compare(name, &mut command(&program, &[]), &library, &["run"], false);
         assert!(counts.points > 9_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
     }
 }
@@ -251,6 +269,74 @@ fn every_point_with_exceptions() {
         let counts = check(name, "thrown.cpp", &flags, PIE, false);
         assert!(counts.points > 10_000, "{name}: only {} points", counts.points);
         assert_eq!(counts.unknown, 0, "{name}: points with unknown calls");
+    }
+}
+
+/// Ids of functions that only their module calls may be positive, as those of an executable's open calls are.
+#[test]
+fn every_point_of_a_library_of_an_encoded_program() {
+    let work = work_folder("anywhere/called");
+    for (name, mode, library_mode) in in_turn(
+        0,
+        [
+            ("link-module", "--pcce-mode=link", "--pcce-mode=module"),
+            ("lto-link", "--pcce-mode=lto", "--pcce-mode=link"),
+            ("lto-module", "--pcce-mode=lto", "--pcce-mode=module"),
+        ],
+    ) {
+        let library = work.join(format!("lib{name}.so"));
+        let flags = [library_mode, "--pcce-trace", "-O2", "-fPIC", "-shared", "-DLIBRARY"];
+        let library = build(&library, "mixed.c", &flags, "(unsigned long)&__ehdr_start");
+        let mut source = "int run(int, char **);\nint (*volatile pointer)(int, char **) = run;\n".to_owned();
+        let numbers = 0..12;
+        for number in numbers.clone() {
+            source += &format!(
+                "__attribute__((noinline)) static int q{number}(int n, char **v) {{ return pointer(n, v) + {number}; }}\n"
+            );
+        }
+        let calls: String = numbers.map(|number| format!(" + q{number}(n, v)")).collect();
+        source += &format!("int main(int n, char **v) {{ return n == 1 ? q11(n, v) & 0 : 0{calls}; }}\n");
+        let main = work.join("main.c");
+        std::fs::write(&main, source).expect("the folder is ours");
+        let program = work.join(name);
+        let path = |p: &Path| p.display().to_string();
+        let rpath = format!("-Wl,-rpath,{}", work.display());
+        let words = ["-O1", "-g", mode, &path(&main), &path(&library), &rpath, "-o", &path(&program)];
+        run(&mut command(artifact("pcce-clang"), &words)).expect_success();
+        let outer = ["run", "q11", "main"];
+        let counts = compare(name, &mut command(&program, &[]), &library, &outer, false);
+        assert!(counts.points > 9_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
+    }
+}
+
+/// A function of a traced program has two bodies.
+#[test]
+fn every_point_of_a_traced_program() {
+    for (name, source, flags) in in_turn(
+        0,
+        [
+            ("traced-link", "mixed.c", ["-O2", "--pcce-mode=link"]),
+            ("traced-thrown", "thrown.cpp", ["-O2", "--pcce-mode=link"]),
+            ("traced-module", "mixed.c", ["-O2", "--pcce-mode=module"]),
+            ("traced-lto", "mixed.c", ["-O1", "--pcce-mode=lto"]),
+        ],
+    ) {
+        let work = work_folder(&format!("anywhere/{name}"));
+        let program = build(
+            &work.join("program"),
+            source,
+            &[&flags[..], &["--pcce-trace", "-pie", "-fPIE"]].concat(),
+            PIE,
+        );
+        let mut counted = Vec::new();
+        for trace in [None, Some(work.join("trace"))] {
+            let mut command = command(&program, &[]);
+            command.envs(trace.as_ref().map(|trace| ("PCCE_TRACE", trace)));
+            let counts = compare(name, &mut command, &program, &["main"], false);
+            assert!(counts.points > 7_000 && counts.unknown == 0, "{name}: {} unknown", counts.unknown);
+            counted.push(counts.points);
+        }
+        assert!(counted[1] > counted[0] || counted[1] == MOST_STEPS, "{name}: {counted:?}");
     }
 }
 

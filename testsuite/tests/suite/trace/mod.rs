@@ -1,5 +1,6 @@
 //! Traces of calls (`--pcce-trace`): what programs write, and what `pcce trace` reads.
 
+mod bodies;
 mod checks;
 mod chunk_beginnings;
 mod compression;
