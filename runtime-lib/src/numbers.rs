@@ -100,15 +100,13 @@ fn write(number: u64, words: [u64; 3]) -> bool {
 /// The same where the file system cannot reserve space.
 fn write_by_call(number: u64, words: [u64; 3]) -> bool {
     let Ok(file) = file() else { return true };
-    // SAFETY: reads three words.
-    let written = unsafe {
-        sys::call(
-            libc::SYS_pwrite64,
-            [file as usize, words.as_ptr() as usize, RECORD as usize, offset(number) as usize, 0, 0],
-        )
-    };
-    if written != RECORD as isize {
-        stop(b"it cannot be written", -written);
+    let mut bytes = [0; RECORD as usize];
+    for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
+        bytes.copy_from_slice(&word.to_ne_bytes());
+    }
+    let error = output::write_all_at(file, &bytes, offset(number));
+    if error != 0 {
+        stop(b"it cannot be written", error as isize);
     }
     true
 }
@@ -222,34 +220,35 @@ const OTHERS: c_int = libc::EEXIST;
 /// Takes a file into use, whose descriptor stays.
 fn start(file: c_int) -> Result<(), c_int> {
     let (device, inode, size) = identity(file)?;
-    // Another process may be doing the same, with the same bytes.
-    let mut there = [0; 16];
-    let arguments = |bytes: *const u8| [file as usize, bytes as usize, 16, 0, 0, 0];
-    // SAFETY: reads or writes so many bytes.
-    unsafe {
-        if size == 0 && sys::call(libc::SYS_pwrite64, arguments(head().as_ptr())) != 16 {
-            return Err(libc::ENOSPC);
-        }
-        if sys::call(libc::SYS_pread64, arguments(there.as_mut_ptr())) != 16 || there != head() {
-            return Err(NOT_NUMBERS);
-        }
-    }
-    match reserve(file, 0, HEAD) {
-        0 => {}
+    let put = |bytes: &[u8], at: u64| match output::write_all_at(file, bytes, at) {
+        0 => Ok(()),
+        error => Err(error),
+    };
+    let take = || match reserve(file, 0, HEAD) {
+        0 => Ok(()),
         libc::EOPNOTSUPP => {
             UNRESERVED.store(true, Ordering::Relaxed);
-            // SAFETY: one zero byte, which makes the head as long as it must be for its mapping.
-            let longer = unsafe {
-                let end = HEAD as usize - 1;
-                size >= HEAD
-                    || sys::call(libc::SYS_pwrite64, [file as usize, [0].as_ptr() as usize, 1, end, 0, 0])
-                        == 1
-            };
-            if !longer {
-                return Err(libc::ENOSPC);
-            }
+            Ok(())
         }
-        error => return Err(error),
+        error => Err(error),
+    };
+    if size == 0 {
+        take()?;
+        // Another process may be doing the same, with the same bytes.
+        put(&head(), 0)?;
+    }
+    let mut there = [0; 16];
+    let arguments = [file as usize, there.as_mut_ptr() as usize, 16, 0, 0, 0];
+    // SAFETY: writes so many bytes.
+    if unsafe { sys::call(libc::SYS_pread64, arguments) } != 16 || there != head() {
+        return Err(NOT_NUMBERS);
+    }
+    if size != 0 {
+        take()?;
+    }
+    if UNRESERVED.load(Ordering::Relaxed) && size < HEAD {
+        // The head must be so long for its mapping.
+        put(&[0], HEAD - 1)?;
     }
     let head = map(file, 0, HEAD as usize).ok_or(libc::ENOMEM)?;
     // SAFETY: in the head's mapping.

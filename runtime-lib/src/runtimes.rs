@@ -16,8 +16,18 @@ const SEVERAL: u8 = 2;
 /// This copy is called by code that has found it by its name, and has itself found another copy's variables.
 const MIXED: u8 = 3;
 
+/// What follows [`Known::result`].
+const MARK: [u8; 7] = *b"PCCE rt";
+
+/// The place to which the executable's note leads.
+#[repr(C)]
+pub struct Known {
+    result: AtomicU8,
+    mark: [u8; 7],
+}
+
 /// The result of [`look`]. The other runtime writes it to the executable's copy, too.
-pub static KNOWN: AtomicU8 = AtomicU8::new(NOT_LOOKED);
+pub static KNOWN: Known = Known { result: AtomicU8::new(NOT_LOOKED), mark: MARK };
 
 /// The validity of this runtime's tokens.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,7 +42,7 @@ pub enum Runtimes {
 
 /// The runtimes of the process. Looks for them when it is first called.
 pub fn runtimes() -> Runtimes {
-    let known = match KNOWN.load(Ordering::Relaxed) {
+    let known = match KNOWN.result.load(Ordering::Relaxed) {
         NOT_LOOKED => look(),
         known => known,
     };
@@ -49,7 +59,7 @@ pub fn jumps_are_seen() -> bool {
     static SEEN: AtomicU8 = AtomicU8::new(NOT_LOOKED);
     match SEEN.load(Ordering::Relaxed) {
         NOT_LOOKED => {
-            let seen = Image::runtime_of_program().is_some();
+            let seen = Image::runtime_of_program(&MARK).is_some();
             SEEN.store(if seen { ONE } else { SEVERAL }, Ordering::Relaxed);
             seen
         }
@@ -60,7 +70,7 @@ pub fn jumps_are_seen() -> bool {
 /// Looks for other runtimes, by the start of the one whose names are found first.
 pub fn look() -> u8 {
     let own = (&raw const KNOWN).cast::<u8>();
-    let program = Image::runtime_of_program().unwrap_or(own);
+    let program = Image::runtime_of_program(&MARK).unwrap_or(own);
     let found = if program == own {
         ONE
     } else if Image::start_of(bound_version()) == Image::start_of(own) {
@@ -70,7 +80,7 @@ pub fn look() -> u8 {
     } else {
         MIXED
     };
-    match KNOWN.compare_exchange(NOT_LOOKED, found, Ordering::Relaxed, Ordering::Relaxed) {
+    match KNOWN.result.compare_exchange(NOT_LOOKED, found, Ordering::Relaxed, Ordering::Relaxed) {
         Ok(_) => found,
         Err(known) => known,
     }

@@ -226,6 +226,8 @@ pub enum SkipReason {
     /// It makes calls that must stay tail calls, and takes arguments that a push in front of it cannot hand
     /// on.
     TailCalls,
+    /// `_Unwind_Resume`: landing pads end in it, and one of its own would.
+    ResumesUnwinding,
 }
 
 impl SkipReason {
@@ -238,6 +240,7 @@ impl SkipReason {
             Self::Coroutine => "a coroutine that is not split yet",
             Self::Runtime => "part of the runtime",
             Self::IfuncResolver => "an ifunc resolver: runs before thread-local storage exists",
+            Self::ResumesUnwinding => "landing pads end in it",
             Self::TailCalls => "makes tail calls, and cannot be entered through a push",
         }
     }

@@ -2,9 +2,12 @@
 
 use std::borrow::Cow;
 
-/// Operators of C++ that have a bracket in their name, the longest first.
-const OPERATORS: [&str; 15] =
-    ["<=>", "<<=", ">>=", "->*", "->", "<<", ">>", "<=", ">=", "()", "[]", "<", ">", "new[]", "delete[]"];
+/// Operators of C++, the longest first where one begins another one.
+const OPERATORS: [&str; 43] = [
+    "<=>", "<<=", ">>=", "->*", "->", "<<", ">>", "<=", ">=", "()", "[]", "<", ">", "new[]", "delete[]",
+    "new", "delete", "+=", "-=", "*=", "/=", "%=", "^=", "&=", "|=", "==", "!=", "&&", "||", "++", "--", "+",
+    "-", "*", "/", "%", "^", "&", "|", "~", "!", "=", ",",
+];
 
 /// The name without the parameters, the template arguments and the return type of C++, and without the
 /// generic arguments of Rust. What is not understood stays as it is.
@@ -29,14 +32,14 @@ fn without_arguments(name: &str) -> Option<String> {
         if let Some(operator) = operator(&out, rest) {
             out.push_str(operator);
             rest = &rest[operator.len()..];
-            // `operator< <int>`: a blank tells the arguments from the name.
-            if let Some(arguments) = rest.strip_prefix(' ').filter(|rest| rest.starts_with('<')) {
+            // `operator< <int>`: a blank may tell the arguments from the name.
+            if let Some(arguments) = Some(rest.trim_start_matches(' ')).filter(|rest| rest.starts_with('<')) {
                 rest = &arguments[closing(arguments)?..];
             }
             continue;
         }
         match c {
-            '<' if out.ends_with(|c: char| c.is_alphanumeric() || "_$:}".contains(c)) => {
+            '<' if out.ends_with(|c: char| c.is_alphanumeric() || "_$:}".contains(c)) || conversion(&out) => {
                 rest = &rest[closing(rest)?..];
                 // Rust writes `f::<T>`.
                 let length = out.trim_end_matches("::").len();
@@ -166,6 +169,19 @@ mod tests {
             ("A::operator->() const", "A::operator->"),
             ("A::operator<=>(A const&) const", "A::operator<=>"),
             ("A::operator[](int)", "A::operator[]"),
+            ("void S::operator()<int>(int)", "S::operator()"),
+            (
+                "void S::f(int)::{lambda(auto:1)#1}::operator()<double>(double) const",
+                "S::f::{lambda(auto:1)#1}::operator()",
+            ),
+            ("bool S::operator><int>(int)", "S::operator>"),
+            ("bool S::operator<=<int>(int)", "S::operator<="),
+            ("int S::operator->*<int>(int)", "S::operator->*"),
+            ("S S::operator+<A<int> >(A<int>)", "S::operator+"),
+            ("S::operator long*<long>()", "S::operator long*"),
+            ("S::operator&&<int>(int)", "S::operator&&"),
+            ("S::operator new(unsigned long)", "S::operator new"),
+            ("S::operator newest()", "S::operator newest"),
             ("operator new(unsigned long)", "operator new"),
             ("A::operator bool() const", "A::operator bool"),
             ("A::operator unsigned long() const", "A::operator unsigned long"),

@@ -4,7 +4,7 @@ use anyhow::Context;
 use pcce_dictionary::calls::Calls;
 
 use super::Status;
-use super::profile::output;
+use super::profile::write_to;
 use super::views::ProfileAction;
 
 /// Adds profiles up.
@@ -18,6 +18,7 @@ pub fn run(action: &ProfileAction) -> anyhow::Result<Status> {
         // All in one call: a test suite can leave a profile for each of its many processes.
         all = all.merged();
     }
-    output(file.as_deref(), |out| all.write(out))?;
+    // It may be one of the profiles, which have been read.
+    write_to(file.as_deref(), |out| all.write(out))?;
     Ok(Status::Done)
 }

@@ -19,6 +19,7 @@ use pcce::trace::{Difference, PartFile, PartsError, Programs, What, merge};
 
 use self::folder::{Folder, Plan};
 use self::run::Ended;
+use super::profile::spare_inputs;
 use super::{Status, note};
 
 pub(super) const COLLECT_HELP: &str = "The command is run once for each part, with the same arguments, environment and standard input. The runs must do the
@@ -157,6 +158,7 @@ pub fn collect_part(path: &Path, part: u32) -> anyhow::Result<Status> {
 
 /// Puts parts together that were run without `collect`.
 pub fn merge_parts(args: &MergeArgs) -> anyhow::Result<Status> {
+    spare_inputs(&args.output)?;
     put_together(&args.program, &args.parts, &args.output)
 }
 

@@ -1,6 +1,6 @@
 //! `pcce crash`: crash reports of many processes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -168,7 +168,9 @@ fn prepare(session: &mut Session<'_>, sources: &Sources, report: &Written) {
 fn fingerprint(report: &Written, frames: &[Value], most: Option<usize>) -> String {
     let calls = frames.iter().filter(|frame| frame["kind"] == "call");
     let mut names: Vec<_> = calls.map(|frame| short(frame["function"].as_str().unwrap_or("??"))).collect();
-    names.dedup();
+    // Rounds of a recursion, also over several functions.
+    let mut met = HashSet::new();
+    names.retain(|name| met.insert(name.clone()));
     names.truncate(most.unwrap_or(usize::MAX));
     let mut hash = Sha256::new();
     hash.update(report.signal_name());

@@ -1,7 +1,9 @@
 //! `pcce heap` and `pcce cpu`.
 
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -132,8 +134,33 @@ pub fn additive(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'stat
     Ok((number, metric))
 }
 
-/// Writes to the file, or to standard output.
+/// Refuses to write to a file that the command line names elsewhere, too: it would be lost before it is read.
+pub fn spare_inputs(output: &Path) -> anyhow::Result<()> {
+    let Ok(there) = fs::metadata(output).map(|there| (there.dev(), there.ino())) else { return Ok(()) };
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let is_option = |word: &OsString| ["-o", "--output"].iter().any(|option| word == option);
+    let inputs = words.iter().enumerate().filter(|(at, _)| *at == 0 || !is_option(&words[at - 1]));
+    let is_there = |word: &OsString| fs::metadata(word).is_ok_and(|file| (file.dev(), file.ino()) == there);
+    if inputs.map(|(_, word)| word).any(is_there) && fs::metadata(output).is_ok_and(|file| file.is_file()) {
+        anyhow::bail!(
+            "{}: this is one of the files that are read, which would be lost; write to another file",
+            output.display()
+        );
+    }
+    Ok(())
+}
+
+/// Writes to the file, which must be no input, or to standard output.
 pub fn output(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    path.map_or(Ok(()), spare_inputs)?;
+    write_to(path, write)
+}
+
+/// Writes to the file, or to standard output.
+pub fn write_to(
     path: Option<&Path>,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {

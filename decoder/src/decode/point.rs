@@ -161,8 +161,9 @@ impl<'d> Decoding<'d, '_> {
             if is_owner(number) || no_tables && seen && state == State::Pushed {
                 return self.pushed(owner, below);
             }
-            // The frame is this activation's, which has pushed and left the id alone, or that of another one.
-            if no_tables && state == State::Added(0) && self.has_pushed(owner, below.frame) {
+            // The frame is this activation's, or that of another one of the function.
+            let may_have_pushed = matches!(state, State::Added(0) | State::Unknown);
+            if no_tables && may_have_pushed && self.has_pushed(owner, below.frame) {
                 self.context.pieces.truncate(before);
                 return stop(Above::Interrupted);
             }

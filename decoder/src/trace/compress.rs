@@ -6,7 +6,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::mem::offset_of;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -111,8 +111,22 @@ pub fn compress(
             Cause::Stopped => CompressError::Stopped(trace.to_owned()),
         });
     }
-    fs::remove_file(trace).map_err(of_system)?;
+    // A program that was started when nobody used the file has begun another one in its place. Since then the lock is
+    // held, so the name stays what it is.
+    if is_at(trace, &lock).map_err(of_system)? {
+        fs::remove_file(trace).map_err(of_system)?;
+    }
     Ok(job.done)
+}
+
+/// Returns whether the path leads to this file.
+fn is_at(path: &Path, file: &File) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn parted(trace: &Path, to: &Path, cause: Cause) -> CompressError {

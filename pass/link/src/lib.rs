@@ -317,7 +317,9 @@ pub fn encode(
     let mut orders: Vec<Order> =
         (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
     orders.iter_mut().for_each(|order| order.slice.measured = measured);
-    added.update_symbols(&program, &decided, open && targets.is_some());
+    // Published calls are wanted, and so is whatever code that is not the program's calls.
+    let targeted = open && targets.as_ref().is_some_and(Targets::are_named);
+    added.update_symbols(&program, &decided, targeted);
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
     let rows = whole.rows(&numbers, used.as_ref());
     // All libraries of a program often share one command line.

@@ -80,6 +80,11 @@ impl Targets {
         (publish || !wanted.targets.is_empty()).then(|| Self(names.collect()))
     }
 
+    /// Returns whether functions are targets, and not only published calls.
+    pub fn are_named(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// The target that a linkage name matches: the linkage name itself, or the name in the source with its
     /// scopes, with or without parameters (`app::Log::write`).
     fn named(&self, linkage: &str) -> Option<&str> {

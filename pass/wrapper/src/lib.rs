@@ -250,8 +250,12 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     let mut variables: Vec<(&str, OsString)> = Vec::new();
     if plan.captures {
         let options = options.to_string_lossy().replace(";capture", "").replace("capture", "");
-        // A linker that compiles makes several objects.
-        let output = if plan.encodes_link { Path::new("") } else { &*plan.output };
+        // A linker that compiles makes several objects, and those of a command that also links have names by chance.
+        let output = match plan.encodes_link || plan.linker.is_some() {
+            true if plan.output.is_absolute() && !plan.encodes_link => Path::new("/"),
+            true => Path::new(""),
+            false => &*plan.output,
+        };
         let recorded = recorded::record(&words, &compiler, llvm, &options, &facts.working_directory, output);
         let recorded = serde_json::to_string(&recorded).expect("text serialises");
         variables.push((pcce_options::COMMAND_VARIABLE, recorded.into()));

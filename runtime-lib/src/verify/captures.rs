@@ -25,7 +25,7 @@ use crate::Native;
 use crate::abi::{Frame, FunctionRecord, Link, Shadow};
 use crate::fiber::{ANYWHERE, followed_from, is_unknown};
 use crate::image::Image;
-use crate::output::{self, Decimal, FileName, How, complain, hexadecimal, unsignalled, write_all};
+use crate::output::{self, Decimal, FileName, How, complain, hexadecimal, write_all};
 use crate::own::Own;
 use crate::signal::{self, SignalFrame};
 use crate::state::{current, tls};
@@ -125,7 +125,7 @@ fn write(taken: Taken, token: &[&[u8]]) {
     // Without waiting for the reader of a pipe.
     match FILE.open(How::AppendAtOnce, 0) {
         Ok(file) => {
-            let error = unsignalled(|| write_all(file, line.bytes()));
+            let error = write_all(file, line.bytes());
             sys::close(file);
             if error != 0 {
                 stop(error);

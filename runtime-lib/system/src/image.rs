@@ -80,10 +80,11 @@ impl Image {
         Self::of(auxiliary(libc::AT_ENTRY) as *const u8)
     }
 
-    /// The address to which the note of a runtime that is linked into the program refers (`.note.pcce`); None without a
-    /// note. The program is found by the kernel's auxiliary vector, whatever loader asks.
-    pub fn runtime_of_program() -> Option<*const u8> {
-        const HEAD: [u32; 5] = [5, 8, 1, u32::from_le_bytes(*b"PCCE"), 0];
+    /// The address to which the note of a runtime that is linked into the program refers (`.note.pcce`), and which has
+    /// `mark` behind its first byte; None without a note. The program is found by the kernel's auxiliary vector,
+    /// whatever loader asks.
+    pub fn runtime_of_program(mark: &[u8; 7]) -> Option<*const u8> {
+        const HEAD: [u32; 5] = [5, 16, 2, u32::from_le_bytes(*b"PCCE"), 0];
         let segments = auxiliary(libc::AT_PHDR) as *const libc::Elf64_Phdr;
         if segments.is_null() {
             return None;
@@ -98,14 +99,31 @@ impl Image {
             if !program.contains(start) || len > program.end as usize - start as usize {
                 continue;
             }
+            let is_marked = |&at: &*const u8| {
+                let vaddr = (at as u64).wrapping_sub(program.load_bias as u64);
+                let within = |s: &&libc::Elf64_Phdr| {
+                    s.p_type == libc::PT_LOAD
+                        && s.p_vaddr <= vaddr
+                        && vaddr.saturating_add(8) <= s.p_vaddr + s.p_memsz
+                };
+                // SAFETY: within a segment, which is loaded.
+                segments.iter().find(within).is_some()
+                    && unsafe { at.add(1).cast::<[u8; 7]>().read() == *mark }
+            };
             // mold puts notes of different alignment into one segment, so they cannot be followed by their lengths.
-            for at in (0..(len + 1).saturating_sub(size_of_val(&HEAD) + 8)).step_by(4) {
+            for at in (0..(len + 1).saturating_sub(size_of_val(&HEAD) + 16)).step_by(4) {
                 // SAFETY: within the segment, which is loaded.
                 unsafe {
-                    let distance = start.add(at).cast::<[u32; 5]>();
-                    if distance.read_unaligned() == HEAD {
-                        let distance = distance.add(1).cast::<u8>();
-                        return Some(distance.wrapping_offset(distance.cast::<isize>().read_unaligned()));
+                    let head = start.add(at).cast::<[u32; 5]>();
+                    if head.read_unaligned() != HEAD {
+                        continue;
+                    }
+                    // How far the mark and the beginning of the file were from here. Tools like patchelf move notes.
+                    let here = head.add(1).cast::<u8>();
+                    let [mark, start] = here.cast::<[isize; 2]>().read_unaligned();
+                    let by_start = program.start.wrapping_offset(mark.wrapping_sub(start));
+                    if let Some(found) = [here.wrapping_offset(mark), by_start].into_iter().find(is_marked) {
+                        return Some(found);
                     }
                 }
             }

@@ -356,7 +356,7 @@ const ERRORS: [(c_int, &[u8]); 12] = [
 /// Writes a message to standard error. No signal ends the program because that is a pipe without a reader, or a
 /// file that may not become larger: without the message the program would not have written there.
 pub fn complain(message: &[u8]) {
-    unsignalled(|| write_all(libc::STDERR_FILENO, message));
+    write_all(libc::STDERR_FILENO, message);
 }
 
 /// Writes without the signals by which the kernel would end a program that writes to a pipe without a reader, or whose
@@ -388,18 +388,37 @@ pub fn unsignalled(write: impl FnOnce() -> c_int) -> c_int {
     error
 }
 
-/// Writes to a file, as much as possible. Returns 0, or an error number if not all was written.
-pub fn write_all(file: c_int, mut bytes: &[u8]) -> c_int {
-    while !bytes.is_empty() {
-        let written = sys::write(file, bytes);
-        match usize::try_from(written) {
-            Ok(0) => return libc::EIO,
-            Ok(written) => bytes = &bytes[written..],
-            Err(_) if written == -(libc::EINTR as isize) => {}
-            Err(_) => return -written as c_int,
+/// Writes to a file, as much as possible, and [`unsignalled`]. Returns 0, or an error number if not all was written.
+pub fn write_all(file: c_int, bytes: &[u8]) -> c_int {
+    all(bytes, |rest, _| sys::write(file, rest))
+}
+
+/// The same, at a place of the file.
+pub fn write_all_at(file: c_int, bytes: &[u8], at: u64) -> c_int {
+    all(bytes, |rest, done| {
+        let place = at as usize + done;
+        // SAFETY: reads the bytes.
+        unsafe {
+            sys::call(libc::SYS_pwrite64, [file as usize, rest.as_ptr() as usize, rest.len(), place, 0, 0])
         }
-    }
-    0
+    })
+}
+
+/// `write` takes what is left of the bytes, and how many are written already.
+fn all(bytes: &[u8], write: impl Fn(&[u8], usize) -> isize) -> c_int {
+    unsignalled(|| {
+        let mut done = 0;
+        while done < bytes.len() {
+            let written = write(&bytes[done..], done);
+            match usize::try_from(written) {
+                Ok(0) => return libc::EIO,
+                Ok(written) => done += written,
+                Err(_) if written == -(libc::EINTR as isize) => {}
+                Err(_) => return -written as c_int,
+            }
+        }
+        0
+    })
 }
 
 /// The two hexadecimal digits of a byte.

@@ -149,3 +149,43 @@ fn tokens_do_not_tell_where_memory_lies() {
         }
     }
 }
+
+/// The kernel ends a process that writes beyond its limit on the size of files. What the runtime writes must not.
+#[test]
+fn files_that_may_not_grow_end_no_program() {
+    let work = work_folder("file_rights/limit");
+    std::fs::write(
+        work.join("a.c"),
+        "#include <stdio.h>\n#include <pcce.h>\n\
+         __attribute__((noinline)) int f(int n) { return pcce_context() + (n ? f(n - 1) : 0); }\n\
+         int main(void) { volatile int sum = 0; for (int i = 0; i < 3000; i++) sum += f(i % 50); puts(\"done\"); }\n",
+    )
+    .expect("the folder is ours");
+    let profile = format!("--pcce-profile-generate={}", work.join("generated").display());
+    for (name, flag) in
+        [("plain", "-g"), ("verified", "--pcce-verify"), ("counted", &profile), ("heap", "--pcce-heap")]
+    {
+        let include = include("runtime-lib/include");
+        let words = ["-O1", &include, flag, "a.c", "-o", name];
+        run(command(artifact("pcce-clang"), &words).current_dir(&work)).expect_success();
+        for variable in [
+            "PCCE_NUMBERS",
+            "PCCE_SAMPLE_PROFILE",
+            "PCCE_HEAP_PROFILE",
+            "PCCE_VERIFY_REPORT",
+            "PCCE_CALLS_PROFILE",
+        ] {
+            for blocks in [0, 1] {
+                let script = format!("ulimit -f {blocks}; exec ./{name}");
+                let mut shell = command("sh", &["-c", &script]);
+                shell.current_dir(&work).env(variable, work.join("file")).env("PCCE_SAMPLE", "997");
+                let ran = run(&mut shell).expect_success();
+                assert_eq!(ran.stdout, "done\n", "{name} {variable} {blocks}: {}", ran.stderr);
+                let _ = std::fs::remove_file(work.join("file"));
+            }
+        }
+        let script = format!("ulimit -f 0; PCCE_NUMBERS=file exec ./{name}");
+        let said = run(command("sh", &["-c", &script]).current_dir(&work)).expect_success().stderr;
+        assert!(said.contains("File too large"), "{name}: {said}");
+    }
+}

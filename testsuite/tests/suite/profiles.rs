@@ -120,6 +120,40 @@ fn totals_with_threads_are_those_of_valgrind() {
     }
 }
 
+/// The program's calls of an instrumented library are known, whichever functions allocate.
+#[test]
+fn contexts_go_through_libraries() {
+    let folder = work_folder("profiles/libraries");
+    fs::write(
+        folder.join("library.c"),
+        "#include <stdlib.h>\n__attribute__((noinline)) static void *inner(int n) { return malloc(n); }\n\
+         void *outer(int n) { void *p = inner(n); return p ? p : inner(1); }\n",
+    )
+    .unwrap();
+    fs::write(
+        folder.join("program.c"),
+        "void *outer(int);\nvoid *volatile kept;\n__attribute__((noinline)) static void call(void) { kept = outer(60); kept = 0; }\n\
+         int main(void) { call(); return 0; }\n",
+    )
+    .unwrap();
+    for mode in MODES {
+        let mode = format!("--pcce-mode={mode}");
+        let compile = |words: &[&str]| {
+            let own = ["-O1", "-g", "--pcce-heap", &mode];
+            run(command(artifact("pcce-clang"), &own).args(words).current_dir(&folder)).expect_success();
+        };
+        compile(&["-fPIC", "-shared", "library.c", "-o", "liblibrary.so"]);
+        compile(&["program.c", "-L.", "-llibrary", "-Wl,-rpath,$ORIGIN", "-o", "program"]);
+        let profile = folder.join("profile");
+        run(command(folder.join("program"), &[]).env("PCCE_HEAP_PROFILE", &profile)).expect_success();
+        let library = folder.join("liblibrary.so").display().to_string();
+        let mut pcce =
+            command(artifact("pcce"), &["heap", "folded", "--by", "allocated", "--dict", &library]);
+        let found = run(pcce.arg(folder.join("program")).arg(&profile)).expect_success().stdout;
+        assert_eq!(found, "main;call;outer;inner;malloc 60\n", "{mode}");
+    }
+}
+
 #[test]
 fn every_context_is_known() {
     for mode in MODES {

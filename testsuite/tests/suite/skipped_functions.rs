@@ -24,3 +24,23 @@ fn they_are_counted_by_reason() {
         assert!(text.contains("\nskipped     1: naked: the body is assembly\n"), "{text}");
     }
 }
+
+/// The pass would give it a landing pad, which would end in it.
+#[test]
+fn programs_may_resume_unwinding_themselves() {
+    let folder = work_folder("left_out/resumes");
+    let source = pcce_testsuite::repository().join("testsuite/skipped/resumes.cpp");
+    for mode in ["link", "lto", "module"] {
+        for trace in [&[][..], &["--pcce-trace"]] {
+            let program = folder.join(mode);
+            let mut compiler = command(artifact("pcce-clang++"), &["-O1", "--pcce-verify"]);
+            let compiler = compiler.arg(format!("--pcce-mode={mode}")).args(trace).arg(&source);
+            run(compiler.arg("-o").arg(&program)).expect_success();
+            assert_eq!(
+                run(&mut command(&program, &[])).expect_success().stdout,
+                "~D\ncaught\nresumed 1\n",
+                "{mode}"
+            );
+        }
+    }
+}

@@ -49,6 +49,10 @@ fn contexts_of_two_runtimes_say_what_is_missing() {
             assert_eq!(build("visible", "call(1)", &linked), ONE, "{mode} {linker}");
             let hidden = build("hidden", "call(1)", &format!("{linked} -Wl,--exclude-libs=ALL"));
             assert_eq!(hidden, HIDDEN, "{mode} {linker}");
+            // patchelf moves the note by which the other runtime is found.
+            let moved = folder.join("hidden");
+            run(command("patchelf", &["--set-rpath", "./././././.:."]).arg(&moved)).expect_success();
+            assert_eq!(contexts(&folder, "hidden", ["hidden", "libone.so"]), HIDDEN, "{mode} {linker}");
             if linker != "mold" {
                 let hidden = build("mapped", "call(1)", &format!("{linked} -Wl,--version-script=map -w"));
                 assert_eq!(hidden, HIDDEN, "{mode} {linker}");

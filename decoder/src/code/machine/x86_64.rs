@@ -238,6 +238,8 @@ fn update(iced: &Iced) -> Update {
         Mnemonic::Add => Update::Add(operand(iced, 1)),
         Mnemonic::Sub => Update::Subtract(operand(iced, 1)),
         Mnemonic::Or => Update::Or(operand(iced, 1)),
+        // Shorter than a move, so -Oz has it.
+        Mnemonic::And if operand(iced, 1) == Operand::Constant(0) => Update::Set(Operand::Constant(0)),
         Mnemonic::Inc => Update::Add(Operand::Constant(1)),
         Mnemonic::Dec => Update::Subtract(Operand::Constant(1)),
         _ => Update::Unknown,

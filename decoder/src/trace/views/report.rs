@@ -50,7 +50,7 @@ impl Totals {
         time: impl Fn() -> u64,
     ) {
         // A node is an event of the function that it is in.
-        if event.kind.is_counted() && event.kind != EventKind::Block && event.node != NONE {
+        if event.kind.is_counted() && event.node != NONE {
             self.rows[tables.function_of(event.node) as usize].own += 1;
         }
         let is_call = !matches!(event.kind, EventKind::Active | EventKind::Landed | EventKind::Again);

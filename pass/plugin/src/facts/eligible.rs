@@ -31,6 +31,8 @@ impl<'m> Eligibility<'m> {
             Some(SkipReason::Coroutine)
         } else if name.starts_with("__pcce_") || name.starts_with("pcce_") {
             Some(SkipReason::Runtime)
+        } else if name == "_Unwind_Resume" {
+            Some(SkipReason::ResumesUnwinding)
         } else if self.resolvers.contains(&function) {
             Some(SkipReason::IfuncResolver)
         } else {

@@ -141,10 +141,14 @@ global_asm!(
 global_asm!(
     ".pushsection .note.pcce,\"a\",@note",
     ".p2align 2",
-    ".long 5, 8, 1",
+    ".long 5, 16, 2",
     ".asciz \"PCCE\"",
     ".p2align 2",
-    ".quad {known} - .",
+    "1:",
+    ".quad {known} - 1b",
+    ".weak __ehdr_start",
+    ".hidden __ehdr_start",
+    ".quad __ehdr_start - 1b",
     ".popsection",
     known = sym KNOWN,
 );

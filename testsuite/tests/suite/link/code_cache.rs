@@ -55,6 +55,19 @@ fn entries(cache: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files.map(|file| (file.clone(), fs::read(&file).unwrap())).collect()
 }
 
+/// A program that one command compiles and links does not depend on the program's name.
+#[test]
+fn programs_of_one_command_are_the_same() {
+    let folder = work_folder("link/one-command");
+    compile(&folder);
+    let programs = ["one", "other"].map(|name| {
+        let mut clang = command(artifact("pcce-clang"), &["-O2", "-g", "-o", name]);
+        clang.args(MODULES.map(|(name, _)| name)).current_dir(&folder);
+        linked(&mut clang, folder.join(name))
+    });
+    assert!(programs[0] == programs[1]);
+}
+
 /// A link takes code from the cache if it is of the same bitcode and plan, and generates the rest. The programs are
 /// those of a link without a cache.
 #[test]

@@ -493,6 +493,21 @@ fn instructions_of_extensions_are_followed() {
     }
 }
 
+#[test]
+fn functions_that_keep_most_registers_are_shown_once() {
+    let folder = work_folder("crash/keeps");
+    let source = repository().join("testsuite/crash/keeps_registers.c");
+    for mode in ["link", "lto", "module"] {
+        let program = folder.join(mode);
+        let mut clang = command(artifact("pcce-clang"), &["-g", "-O2", "--pcce-crash-report"]);
+        run(clang.arg(format!("--pcce-mode={mode}")).arg(&source).arg("-o").arg(&program)).expect_success();
+        let report = crash(&program, &[], &[]).stderr;
+        let found = contexts(&program, &report).concat();
+        assert_eq!(found[found.len() - 3..], ["die", "deeper", "main"], "{mode}: {report}");
+        assert!(!found.iter().any(|frame| frame == "<unknown>"), "{mode}: {found:?}");
+    }
+}
+
 /// Debug information in files of its own, or of lines alone, gives the frames and lines of the ordinary one.
 #[test]
 fn frames_and_lines_with_other_forms_of_debug_information() {

@@ -331,3 +331,24 @@ fn heads_of_chunks_are_checked() {
         }
     }
 }
+
+#[test]
+fn inputs_are_not_written_over() {
+    let work = work_folder("tracer/spared");
+    let source = repository().join("testsuite/traces/bodies.c");
+    let (program, trace) = (work.join("program"), work.join("trace"));
+    run(command(artifact("pcce-clang"), &["--pcce-trace", "-g"]).arg(source).arg("-o").arg(&program))
+        .expect_success();
+    run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+    let before = [&program, &trace].map(|file| fs::read(file).unwrap());
+    for words in
+        ["report P T -o T", "show P T --output=T", "diff P T T -oT", "export --format json P T -o ./T"]
+    {
+        let words = words.split(' ').map(|word| word.replace('P', "program").replace('T', "trace"));
+        let mut pcce = command(artifact("pcce"), &["trace"]);
+        let ran = run(pcce.args(words).current_dir(&work));
+        assert_eq!(ran.status, 2, "{}", ran.describe());
+        assert!(ran.stderr.contains("would be lost; write to another file"), "{}", ran.stderr);
+    }
+    assert!(before == [&program, &trace].map(|file| fs::read(file).unwrap()));
+}
