@@ -52,7 +52,6 @@ fn v3() -> Dictionary {
             skipped(SkipReason::Runtime, 4),
             skipped(SkipReason::IfuncResolver, 5),
             skipped(SkipReason::TailCalls, u32::MAX),
-            skipped(SkipReason::ResumesUnwinding, 6),
         ],
     };
     let row = |num_cc, id_offset| EncodedFunction { num_cc, id_offset, ..EncodedFunction::default() };
