@@ -429,6 +429,13 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             if both.iter().any(|verified| verified.mismatches > 0) {
                 status = Status::Mismatch;
             } else if both.iter().all(|verified| verified.chunks == 0) {
+                if both.iter().any(|verified| verified.uncertain > 0) {
+                    bail!(
+                        "{}: nothing can be compared: where the program counted its events, what is read is not \
+                         certain; parts of the trace are missing, or it is wrong",
+                        args.trace.display()
+                    );
+                }
                 bail!(
                     "{}: nothing can be compared; only programs in verify mode (--pcce-verify) write what it needs",
                     args.trace.display()

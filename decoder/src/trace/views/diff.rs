@@ -1,5 +1,6 @@
 //! Where two runs part, and what each did more.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use super::context::context;
@@ -54,19 +55,37 @@ fn same(one: &Event, two: &Event) -> bool {
     fields(one) == fields(two)
 }
 
+/// A stream's level, the number of its thread among the threads, and its own among the thread's streams of that level.
+type Place = (u32, usize, usize);
+
+/// The streams of a trace by their places. Those of a thread's signal handlers are the thread's.
+fn places<'t>(reader: &'t Reader<'t>) -> BTreeMap<Place, &'t Stream> {
+    let streams = &reader.file.streams;
+    let threads: Vec<&Stream> = streams.iter().filter(|stream| stream.level == 0).collect();
+    let mut places = BTreeMap::new();
+    for stream in streams {
+        let is_of = |thread: &&Stream| match stream.level {
+            0 => thread.number == stream.number,
+            _ => (thread.process, thread.thread) == (stream.process, stream.thread),
+        };
+        let thread = threads.iter().position(is_of).unwrap_or(threads.len());
+        let own =
+            (0..).find(|&own| !places.contains_key(&(stream.level, thread, own))).expect("there are enough");
+        places.insert((stream.level, thread, own), stream);
+    }
+    places
+}
+
 /// Compares two traces of one program.
 pub fn diff<'t>(readers: [&'t Reader<'t>; 2]) -> io::Result<Diff<'t>> {
     let tables = &readers[0].programs.tables;
     let mut totals = [Totals::new(tables), Totals::new(tables)];
-    let streams = readers.map(|reader| {
-        let mut streams: Vec<&Stream> = reader.file.streams.iter().collect();
-        streams.sort_by_key(|stream| stream.level);
-        streams
-    });
+    let streams = readers.map(places);
+    let places: BTreeSet<Place> = streams.iter().flat_map(BTreeMap::keys).copied().collect();
     let mut pairs = Vec::new();
     let mut gaps = 0;
-    for number in 0..streams[0].len().max(streams[1].len()) {
-        let of_pair = [streams[0].get(number).copied(), streams[1].get(number).copied()];
+    for place in places {
+        let of_pair = [streams[0].get(&place).copied(), streams[1].get(&place).copied()];
         let mut replays = [0, 1].map(|side| of_pair[side].map(|stream| readers[side].replay(stream)));
         let mut parting = None;
         let mut same_so_far = 0;
