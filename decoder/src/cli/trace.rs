@@ -621,24 +621,29 @@ impl Asked {
             ));
             return Status::Failed;
         }
+        let as_far = if gaps > 0 { ", as far as it tells" } else { "" };
         let left_out = if named.is_traced { Default::default() } else { programs.left_out() };
         if !left_out.is_empty() {
             note(&format!(
                 "of calls of {name} in functions that are left out of the trace {of} has no event: {}",
                 listed(left_out.iter().map(String::as_str))
             ));
+        }
+        let may_be_more = !named.is_traced && pointers > 0;
+        if may_be_more {
+            let by_name = if calls > 0 { "has the calls of" } else { "has no call of" };
+            note(&format!(
+                "{of} {by_name} {name} by its name{as_far}; it is not traced, and may be what {} through pointers \
+                 {} called",
+                if pointers == 1 { "a call".to_owned() } else { format!("{pointers} calls") },
+                if pointers == 1 { "has" } else { "have" },
+            ));
+        }
+        if may_be_more || !left_out.is_empty() {
             return Status::Failed;
         }
         if calls > 0 {
             return Status::Done;
-        }
-        let as_far = if gaps > 0 { ", as far as it tells" } else { "" };
-        if !named.is_traced && pointers > 0 {
-            note(&format!(
-                "{of} has no call of {name} by its name{as_far}; it is not traced, and may be what {pointers} calls \
-                 through pointers have called"
-            ));
-            return Status::Failed;
         }
         let unknown = programs.tables.without_lines();
         if !unknown.is_empty() {

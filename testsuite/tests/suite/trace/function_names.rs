@@ -273,3 +273,28 @@ fn calls_between_files_are_shown_once() {
         }
     }
 }
+
+/// Calls through pointers say no name: they are counted as what may have been calls of a function that is not traced.
+#[test]
+fn calls_through_pointers_may_have_been_calls_of_a_library() {
+    let work = work_folder("trace_names/pointers");
+    let source = "#include <stdio.h>\nint (*volatile pointer)(const char *) = puts;\n\
+         int main(void) { puts(\"a\"); pointer(\"b\"); pointer(\"c\"); return 0; }\n";
+    fs::write(work.join("a.c"), source).unwrap();
+    let (program, trace) = (work.join("a"), work.join("trace"));
+    let words = ["--pcce-trace", "-g", "-O1", "a.c", "-o", "a"];
+    run(command(artifact("pcce-clang"), &words).current_dir(&work)).expect_success();
+    run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+    for words in [&["find"][..], &["show", "--function", "puts"]] {
+        let mut pcce = command(artifact("pcce"), &["trace"]);
+        let pcce = pcce.args(words).arg(&program).arg(&trace);
+        let ran = run(if words.len() == 1 { pcce.arg("puts") } else { pcce });
+        assert!(ran.stdout.contains("puts"), "{}", ran.describe());
+        assert!(
+            ran.stderr.contains("may be what 2 calls through pointers have called"),
+            "{}",
+            ran.describe()
+        );
+        assert_eq!(ran.status, 2);
+    }
+}
