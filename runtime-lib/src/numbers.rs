@@ -98,13 +98,13 @@ fn write(number: u64, words: [u64; 3]) -> bool {
 }
 
 /// The same where the file system cannot reserve space.
+#[cold]
+#[inline(never)]
 fn write_by_call(number: u64, words: [u64; 3]) -> bool {
     let Ok(file) = file() else { return true };
-    let mut bytes = [0; RECORD as usize];
-    for (bytes, word) in bytes.chunks_exact_mut(8).zip(words) {
-        bytes.copy_from_slice(&word.to_ne_bytes());
-    }
-    let error = output::write_all_at(file, &bytes, offset(number));
+    // SAFETY: three words.
+    let bytes = unsafe { core::slice::from_raw_parts(words.as_ptr().cast::<u8>(), RECORD as usize) };
+    let error = output::write_all_at(file, bytes, offset(number));
     if error != 0 {
         stop(b"it cannot be written", error as isize);
     }

@@ -20,7 +20,7 @@ const MIXED: u8 = 3;
 const MARK: [u8; 7] = *b"PCCE rt";
 
 /// The place to which the executable's note leads.
-#[repr(C)]
+#[repr(C, align(8))]
 pub struct Known {
     result: AtomicU8,
     mark: [u8; 7],

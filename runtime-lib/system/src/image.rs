@@ -99,17 +99,6 @@ impl Image {
             if !program.contains(start) || len > program.end as usize - start as usize {
                 continue;
             }
-            let is_marked = |&at: &*const u8| {
-                let vaddr = (at as u64).wrapping_sub(program.load_bias as u64);
-                let within = |s: &&libc::Elf64_Phdr| {
-                    s.p_type == libc::PT_LOAD
-                        && s.p_vaddr <= vaddr
-                        && vaddr.saturating_add(8) <= s.p_vaddr + s.p_memsz
-                };
-                // SAFETY: within a segment, which is loaded.
-                segments.iter().find(within).is_some()
-                    && unsafe { at.add(1).cast::<[u8; 7]>().read() == *mark }
-            };
             // mold puts notes of different alignment into one segment, so they cannot be followed by their lengths.
             for at in (0..(len + 1).saturating_sub(size_of_val(&HEAD) + 16)).step_by(4) {
                 // SAFETY: within the segment, which is loaded.
@@ -120,15 +109,31 @@ impl Image {
                     }
                     // How far the mark and the beginning of the file were from here. Tools like patchelf move notes.
                     let here = head.add(1).cast::<u8>();
-                    let [mark, start] = here.cast::<[isize; 2]>().read_unaligned();
-                    let by_start = program.start.wrapping_offset(mark.wrapping_sub(start));
-                    if let Some(found) = [here.wrapping_offset(mark), by_start].into_iter().find(is_marked) {
+                    let [to_mark, to_start] = here.cast::<[isize; 2]>().read_unaligned();
+                    let found = here.wrapping_offset(to_mark);
+                    if program.is_marked(found, segments, mark) {
+                        return Some(found);
+                    }
+                    let found = program.start.wrapping_offset(to_mark.wrapping_sub(to_start));
+                    if program.is_marked(found, segments, mark) {
                         return Some(found);
                     }
                 }
             }
         }
         None
+    }
+
+    /// Returns whether `mark` stands behind a byte of the image.
+    #[inline(never)]
+    fn is_marked(&self, at: *const u8, segments: &[libc::Elf64_Phdr], mark: &[u8; 7]) -> bool {
+        let vaddr = (at as u64).wrapping_sub(self.load_bias as u64);
+        let within =
+            |s: &libc::Elf64_Phdr| s.p_type == libc::PT_LOAD && vaddr.wrapping_sub(s.p_vaddr) < s.p_memsz;
+        // SAFETY: within a segment, which is loaded; its pages are larger than the mark, and the mark is aligned.
+        at as usize % 8 == 0
+            && segments.iter().any(within)
+            && unsafe { at.add(1).cast::<[u8; 7]>().read() == *mark }
     }
 
     /// The image that contains an address.

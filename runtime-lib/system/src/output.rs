@@ -359,9 +359,20 @@ pub fn complain(message: &[u8]) {
     write_all(libc::STDERR_FILENO, message);
 }
 
+/// Writes to a file, as much as possible, [`unsignalled`]. Returns 0, or an error number if not all was written.
+pub fn write_all(file: c_int, bytes: &[u8]) -> c_int {
+    unsignalled(file, bytes, None)
+}
+
+/// The same, at a place of the file.
+pub fn write_all_at(file: c_int, bytes: &[u8], at: u64) -> c_int {
+    unsignalled(file, bytes, Some(at))
+}
+
 /// Writes without the signals by which the kernel would end a program that writes to a pipe without a reader, or whose
-/// files may not become larger. `write` returns 0 or an error number.
-pub fn unsignalled(write: impl FnOnce() -> c_int) -> c_int {
+/// files may not become larger.
+#[inline(never)]
+fn unsignalled(file: c_int, bytes: &[u8], at: Option<u64>) -> c_int {
     const SIZE: usize = size_of::<u64>();
     let signals = 1_u64 << (libc::SIGXFSZ - 1) | 1 << (libc::SIGPIPE - 1);
     let (mut before, no_time) = (0_u64, libc::timespec { tv_sec: 0, tv_nsec: 0 });
@@ -370,10 +381,11 @@ pub fn unsignalled(write: impl FnOnce() -> c_int) -> c_int {
         // SAFETY: reads and writes sets of signals, as large as the kernel's.
         unsafe { sys::call(libc::SYS_rt_sigprocmask, [how as usize, new, old, SIZE, 0, 0]) }
     };
-    if mask(libc::SIG_BLOCK, &raw const signals as usize, kept) != 0 {
-        return write();
+    let is_masked = mask(libc::SIG_BLOCK, &raw const signals as usize, kept) == 0;
+    let error = write(file, bytes, at);
+    if !is_masked {
+        return error;
     }
-    let error = write();
     let raised = match error {
         libc::EFBIG => 1 << (libc::SIGXFSZ - 1),
         libc::EPIPE => 1 << (libc::SIGPIPE - 1),
@@ -388,37 +400,23 @@ pub fn unsignalled(write: impl FnOnce() -> c_int) -> c_int {
     error
 }
 
-/// Writes to a file, as much as possible, and [`unsignalled`]. Returns 0, or an error number if not all was written.
-pub fn write_all(file: c_int, bytes: &[u8]) -> c_int {
-    all(bytes, |rest, _| sys::write(file, rest))
-}
-
-/// The same, at a place of the file.
-pub fn write_all_at(file: c_int, bytes: &[u8], at: u64) -> c_int {
-    all(bytes, |rest, done| {
-        let place = at as usize + done;
+fn write(file: c_int, bytes: &[u8], at: Option<u64>) -> c_int {
+    let is_placed = at.is_some();
+    let mut done = 0;
+    while done < bytes.len() {
+        let (rest, at) = (&bytes[done..], at.map_or(0, |at| at as usize + done));
+        let call = if is_placed { libc::SYS_pwrite64 } else { libc::SYS_write };
         // SAFETY: reads the bytes.
-        unsafe {
-            sys::call(libc::SYS_pwrite64, [file as usize, rest.as_ptr() as usize, rest.len(), place, 0, 0])
+        let written =
+            unsafe { sys::call(call, [file as usize, rest.as_ptr() as usize, rest.len(), at, 0, 0]) };
+        match usize::try_from(written) {
+            Ok(0) => return libc::EIO,
+            Ok(written) => done += written,
+            Err(_) if written == -(libc::EINTR as isize) => {}
+            Err(_) => return -written as c_int,
         }
-    })
-}
-
-/// `write` takes what is left of the bytes, and how many are written already.
-fn all(bytes: &[u8], write: impl Fn(&[u8], usize) -> isize) -> c_int {
-    unsignalled(|| {
-        let mut done = 0;
-        while done < bytes.len() {
-            let written = write(&bytes[done..], done);
-            match usize::try_from(written) {
-                Ok(0) => return libc::EIO,
-                Ok(written) => done += written,
-                Err(_) if written == -(libc::EINTR as isize) => {}
-                Err(_) => return -written as c_int,
-            }
-        }
-        0
-    })
+    }
+    0
 }
 
 /// The two hexadecimal digits of a byte.
