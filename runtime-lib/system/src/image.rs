@@ -131,7 +131,7 @@ impl Image {
         let within =
             |s: &libc::Elf64_Phdr| s.p_type == libc::PT_LOAD && vaddr.wrapping_sub(s.p_vaddr) < s.p_memsz;
         // SAFETY: within a segment, which is loaded; its pages are larger than the mark, and the mark is aligned.
-        at as usize % 8 == 0
+        at.cast::<u64>().is_aligned()
             && segments.iter().any(within)
             && unsafe { at.add(1).cast::<[u8; 7]>().read() == *mark }
     }
