@@ -44,6 +44,17 @@ NOINLINE int labelled(int x) {
   return shared(x) + add(x, x);
 }
 
+// The letters uid in a name are not the number of a copy, which `%=` is.
+NOINLINE int fluid(int x) {
+  __asm__ volatile("bodies_fluid:\n\tnop\nbodies_copy%=:\n\tnop" : "+r"(x));
+  return shared(x);
+}
+
+NOINLINE int numbered(int x) {
+  __asm__ volatile("bodies_numbered%=:\n\tnop\n1:\tnop" : "+r"(x));
+  return shared(x);
+}
+
 static int compare(const void *a, const void *b) { return add(*(const int *)a, -*(const int *)b); }
 
 static jmp_buf place;
@@ -73,7 +84,7 @@ int main(int argc, char **argv) {
     qsort(values, 4, sizeof *values, compare);
     values[i & 3] = add(values[1], i & 7);
     sum += interpret((const unsigned char[]){0, 1, 2, 0, 3}, values[i & 3]) + exposed(i) + labelled(i) + jumps(i);
-    sum += leaves(i) + pointers[i % 5](i);
+    sum += fluid(i) + numbered(i) + leaves(i) + pointers[i % 5](i);
   }
   printf("%d\n", sum);
   return 0;

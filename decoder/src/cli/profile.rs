@@ -136,12 +136,14 @@ pub fn additive(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'stat
 
 /// Refuses to write to a file that the command line names elsewhere, too: it would be lost before it is read.
 pub fn spare_inputs(output: &Path) -> anyhow::Result<()> {
-    let Ok(there) = fs::metadata(output).map(|there| (there.dev(), there.ino())) else { return Ok(()) };
+    let Ok(there) = fs::metadata(output) else { return Ok(()) };
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let is_option = |word: &OsString| ["-o", "--output"].iter().any(|option| word == option);
     let inputs = words.iter().enumerate().filter(|(at, _)| *at == 0 || !is_option(&words[at - 1]));
-    let is_there = |word: &OsString| fs::metadata(word).is_ok_and(|file| (file.dev(), file.ino()) == there);
-    if inputs.map(|(_, word)| word).any(is_there) && fs::metadata(output).is_ok_and(|file| file.is_file()) {
+    let is_there = |(_, word): (usize, &OsString)| {
+        fs::metadata(word).is_ok_and(|file| (file.dev(), file.ino()) == (there.dev(), there.ino()))
+    };
+    if there.is_file() && { inputs }.any(is_there) {
         anyhow::bail!(
             "{}: this is one of the files that are read, which would be lost; write to another file",
             output.display()

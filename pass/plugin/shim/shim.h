@@ -93,7 +93,7 @@ void pcce_shim_trace_check(LLVMValueRef F, LLVMValueRef Word, LLVMValueRef Numbe
 void pcce_shim_trace_entry(LLVMValueRef F, const char *Name, size_t Len);
 bool pcce_shim_can_be_copied(LLVMValueRef F);
 LLVMValueRef pcce_shim_copy(LLVMValueRef F, const char *Name, size_t Len);
-void pcce_shim_trace_choose(LLVMValueRef F, LLVMValueRef Copy, const char *Off, size_t Len, bool Through);
+uint64_t pcce_shim_trace_choose(LLVMValueRef F, LLVMValueRef Copy, const char *Off, size_t Len, bool Through);
 LLVMValueRef pcce_shim_trace_behind(LLVMValueRef F, const char *Name, size_t Len, uint64_t Bytes);
 void pcce_shim_trace_call_to(LLVMValueRef Call, LLVMValueRef Name);
 typedef void (*TextCallback)(void *Context, const char *Text, size_t Len);

@@ -163,9 +163,15 @@ void pcce_shim_trace_call_to(LLVMValueRef V, LLVMValueRef Name) {
 static bool definesLabel(StringRef Assembly) {
   for (size_t Colon = Assembly.find(':'); Colon != StringRef::npos; Colon = Assembly.find(':', Colon + 1)) {
     StringRef Name = Assembly.take_front(Colon);
+    // It has the number of its copy.
+    if (Name.ends_with("${:uid}"))
+      continue;
+    // The colon of the number itself.
+    if (Name.ends_with("${") && Assembly.substr(Colon).starts_with(":uid}"))
+      continue;
     Name = Name.take_back(Name.size() - std::min(Name.size(), Name.find_last_of(" \t\n;{|") + 1));
     bool IsNumber = !Name.empty() && Name.find_first_not_of("0123456789") == StringRef::npos;
-    if (!IsNumber && !Name.contains("uid") && !Name.starts_with("%"))
+    if (!IsNumber && !Name.starts_with("%"))
       return true;
   }
   return false;
@@ -249,8 +255,8 @@ LLVMValueRef pcce_shim_copy(LLVMValueRef V, const char *Name, size_t Len) {
 }
 
 // Makes the function begin with a jump to Copy if the byte Off of the image is 0. `Through`: Off is a pointer to the
-// byte.
-void pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *Off, size_t Len, bool Through) {
+// byte. Returns how many bytes these instructions have.
+uint64_t pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *Off, size_t Len, bool Through) {
   Function &F = *unwrap<Function>(V);
   Module &M = *F.getParent();
   LLVMContext &C = M.getContext();
@@ -260,5 +266,7 @@ void pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *Off, 
   if (Through)
     Variable->setVisibility(GlobalValue::HiddenVisibility);
   Variable->setDSOLocal(true);
-  F.setPrologueData(machineOf(M).jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through));
+  Constant *Choice = machineOf(M).jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through);
+  F.setPrologueData(Choice);
+  return M.getDataLayout().getTypeAllocSize(Choice->getType()).getFixedValue();
 }

@@ -295,6 +295,15 @@ pub struct Text<const MOST: usize> {
     len: usize,
 }
 
+/// Adds what fits. One function serves texts of all sizes.
+#[inline(never)]
+fn append(to: &mut [u8], len: &mut usize, bytes: &[u8]) {
+    for (to, &from) in to[*len..].iter_mut().zip(bytes) {
+        *to = from;
+        *len += 1;
+    }
+}
+
 impl<const MOST: usize> Text<MOST> {
     pub const fn new() -> Self {
         Self { bytes: [0; MOST], len: 0 }
@@ -309,11 +318,9 @@ impl<const MOST: usize> Text<MOST> {
         MOST - self.len
     }
 
+    #[inline(never)]
     pub fn put(&mut self, bytes: &[u8]) {
-        for (to, &from) in self.bytes[self.len..].iter_mut().zip(bytes) {
-            *to = from;
-            self.len += 1;
-        }
+        append(&mut self.bytes, &mut self.len, bytes);
     }
 
     /// Adds a number, in decimal digits.

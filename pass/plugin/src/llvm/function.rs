@@ -194,8 +194,8 @@ impl<'m> Function<'m> {
     }
 
     /// Makes the function begin with a jump to `copy`, of the same module, if the byte `off` of the image is 0.
-    /// `through`: `off` is a pointer to the byte.
-    pub fn choose(self, copy: Self, off: &str, through: bool) {
+    /// `through`: `off` is a pointer to the byte. Returns how many bytes these instructions have.
+    pub fn choose(self, copy: Self, off: &str, through: bool) -> u64 {
         // SAFETY: live functions with bodies; the name is copied.
         unsafe { pcce_shim_trace_choose(self.raw(), copy.raw(), off.as_ptr(), off.len(), through) }
     }

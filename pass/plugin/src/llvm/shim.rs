@@ -156,7 +156,7 @@ unsafe extern "C" {
         off: *const u8,
         len: usize,
         through: bool,
-    );
+    ) -> u64;
     pub fn pcce_shim_trace_behind(
         function: LLVMValueRef,
         name: *const u8,

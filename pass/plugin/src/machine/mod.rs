@@ -12,10 +12,6 @@ pub trait Machine: Sync {
     /// What pass, runtime and decoder share.
     fn shared(&self) -> &'static abi::Machine;
 
-    /// Bytes of the instructions with which a function chooses its body; `through`: by a pointer
-    /// ([`Function::choose`](crate::llvm::Function::choose)).
-    fn choice_len(&self, through: bool) -> u64;
-
     /// Assembly that refers to a symbol so that the object needs it. `label`: one, a number, in front of the
     /// assembly.
     fn reference(&self, how: Refer, symbol: &str, label: &str) -> String;

@@ -8,10 +8,6 @@ use super::{InlineAssembly, Machine, Refer};
 pub struct X86_64;
 
 impl Machine for X86_64 {
-    fn choice_len(&self, through: bool) -> u64 {
-        if through { 17 } else { 13 }
-    }
-
     fn shared(&self) -> &'static abi::Machine {
         &MACHINE
     }

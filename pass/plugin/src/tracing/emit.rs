@@ -377,7 +377,15 @@ pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFun
     let pending = module.const_offset(block, trace::PENDING);
     module.append_bits(APPEND, pending, functions::FLUSH, tables::PLACES, TRACED);
     let shared = before.assumed.shared;
-    let (entry_len, choice_len) = (module.machine().shared().entry_len, module.machine().choice_len(shared));
+    let entry_len = module.machine().shared().entry_len;
+    for function in &before.entered {
+        function.begin_with_call(functions::ENTER);
+    }
+    let off = if shared { trace::OFF_AT } else { trace::OFF };
+    let choosing = before.traced_bodies.iter().filter(|(first, second)| first != second);
+    let choosing = choosing.filter(|(_, second)| before.entered.contains(second));
+    let choices: HashMap<Function<'m>, u64> =
+        choosing.map(|&(first, second)| (first, first.choose(second, off, shared))).collect();
     let mut places: HashMap<Function<'m>, Alias<'m>> = HashMap::new();
     let mut enter = |call: Call<'m>, body: Function<'m>, behind: Option<u64>| match behind {
         Some(len) => {
@@ -407,21 +415,12 @@ pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFun
             if let Target::Function { value, exact: true } = resolve(call.called(), before.assumed.binding)
                 && let Some(&body) = recording.get(&value)
             {
-                let is_entered = before.entered.contains(&body);
                 match role {
                     Body::Only if value != body => {}
-                    Body::First if value != body => enter(call, value, is_entered.then_some(choice_len)),
-                    _ => enter(call, body, is_entered.then_some(entry_len)),
+                    Body::First if value != body => enter(call, value, choices.get(&value).copied()),
+                    _ => enter(call, body, before.entered.contains(&body).then_some(entry_len)),
                 }
             }
-        }
-    }
-    for function in &before.entered {
-        function.begin_with_call(functions::ENTER);
-    }
-    for (first, second) in before.traced_bodies.iter().filter(|(first, second)| first != second) {
-        if before.entered.contains(second) {
-            first.choose(*second, if shared { trace::OFF_AT } else { trace::OFF }, shared);
         }
     }
     for (i, (function, calls)) in before.traced.functions.iter_mut().zip(&before.calls).enumerate() {

@@ -253,7 +253,7 @@ impl<'m> Reader<'_, 'm> {
     ) -> Option<Kind> {
         let target = resolve(call.called(), self.calls.binding);
         let bodies = self.bodies;
-        // Whether a call by name enters the callee where other code does. The only body of a function that cannot be
+        // Calls by name may enter the callee where other code does. The only body of a function that cannot be
         // copied is executed whether the process records or not, so its callees choose.
         let enters_as_others = |callee: FunctionId| !bodies.has(caller) && bodies.has(callee);
         let mut name = || match &target {

@@ -44,6 +44,8 @@ fn a_process_that_does_not_record_runs_other_bodies() {
         // These cannot stand twice.
         let nm = run(command(llvm("llvm-nm"), &[]).arg(&program)).expect_success().stdout;
         assert!(!nm.contains("labelled.pcce_recording"), "{mode}: {nm}");
+        assert!(!nm.contains("fluid.pcce_recording"), "{mode}: {nm}");
+        assert!(nm.contains("numbered.pcce_recording"), "{mode}: {nm}");
         assert!(!nm.contains("exposed.pcce_recording"), "{mode}: {nm}");
     }
 }
