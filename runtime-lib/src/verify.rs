@@ -268,8 +268,8 @@ const UNNUMBERED: u64 = u64::MAX;
 
 /// A bit of a function's name in keys: another function has left its activation to this one. No name has this bit.
 const REPLACED: u64 = 1 << 62;
-/// The same if no other function has left its activation to this one, but one that the same call had reached before has
-/// left it, and the call's frame is marked.
+/// The same: a function that the same call had reached, just now or before, has left its activation, and the call's
+/// frame is marked. Contexts show the mark.
 const MARKED: u64 = 1 << 61;
 
 /// Compares the state at the entry of `shadow`'s function with the shadow stack. Returns the context for
@@ -292,12 +292,9 @@ unsafe fn compare(shadow: *const Shadow) -> u64 {
             context => context != MISMATCHED && context != UNNUMBERED,
         };
         let (site, name) = (place::name(below.1), place::name(function.cast()));
-        let said = match () {
-            () if is_replaced(shadow) => REPLACED,
-            () if (*shadow).replaced != 0 && is_marked(shadow) => MARKED,
-            () => 0,
-        };
-        let name = name.map(|name| name | said);
+        let replaced = if is_replaced(shadow) { REPLACED } else { 0 };
+        let marked = if (*shadow).replaced != 0 && is_marked(shadow) { MARKED } else { 0 };
+        let name = name.map(|name| name | replaced | marked);
         let mut key = site.zip(name).map(|(site, name)| [below.0, site, name]).filter(|_| numbered);
         if let (Some(chain), Some(known)) = (chain, key)
             && let Some((number, seen)) = CONTEXTS.find(&known)

@@ -19,6 +19,7 @@ pub(crate) fn piece_frames<'d>(
         line: None,
         column: None,
         inlined: false,
+        perhaps: false,
         build_id: None,
     };
     let mut locations: &[Location] = &[];
@@ -36,6 +37,7 @@ pub(crate) fn piece_frames<'d>(
         }
         Piece::Uninstrumented(name) => Some(frame(FrameKind::Uninstrumented, name)),
         Piece::Tail(name) => Some(frame(FrameKind::Tail, name)),
+        Piece::MayHaveLeft => Some(Frame { perhaps: true, ..frame(FrameKind::Tail, None) }),
         Piece::Signal => Some(frame(FrameKind::Signal, None)),
         Piece::Thread => Some(frame(FrameKind::Thread, None)),
         Piece::Task => Some(frame(FrameKind::Task, None)),

@@ -19,7 +19,7 @@ pub enum FrameKind {
     /// known.
     Uninstrumented,
     /// The function was called, and replaced itself by what it called last (a tail call): its activation is
-    /// gone.
+    /// gone. Without a function: one or more did so, or may have ([`Frame::perhaps`]).
     Tail,
     /// A signal interrupted the program here: the frames above are those of the handler.
     Signal,
@@ -76,6 +76,9 @@ pub struct Frame<'d> {
     pub column: Option<u32>,
     /// The function was inlined into that of the next frame.
     pub inlined: bool,
+    /// For [`FrameKind::Tail`] without a function: it may also be that nothing is missing here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub perhaps: bool,
     /// For [`FrameKind::UnknownModule`]: the build id of the module, as far as tokens carry it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build_id: Option<BuildId>,
@@ -90,6 +93,8 @@ pub(crate) enum Piece {
     Function(u32),
     Uninstrumented(Option<u32>),
     Tail(Option<u32>),
+    /// Functions may have left their activations here.
+    MayHaveLeft,
     Signal,
     Thread,
     Task,

@@ -27,7 +27,7 @@ impl Decoding<'_, '_> {
         match kind {
             SiteKind::Direct(Some(callee)) => match above {
                 Above::Root(root) if root == callee && !left && self.images.may_leave(site, root) => {
-                    self.left()
+                    self.left(false)
                 }
                 _ => self.below_push(callee, left, above),
             },
@@ -38,7 +38,7 @@ impl Decoding<'_, '_> {
             | SiteKind::Capture
             | SiteKind::Entry => match above {
                 // The callee has left its activation to the root, or may have done so.
-                Above::Root(root) if left || self.images.may_leave(site, root) => self.left(),
+                Above::Root(root) if left || self.images.may_leave(site, root) => self.left(left),
                 // The target may be one of an image with another runtime.
                 Above::Root(_) if self.other_runtime => self.context.push(Piece::Unknown(None)),
                 // The target is known only as the root above.
@@ -57,15 +57,18 @@ impl Decoding<'_, '_> {
     /// whether it has left its activation to another one. The next frame tells who called it.
     pub(super) fn below_entered(&mut self, left: bool, above: Above) {
         if left && matches!(above, Above::Root(_)) {
-            self.left();
+            self.left(true);
         }
     }
 
-    /// Adds that functions have left their activations here, whichever they were: one boundary for all of
-    /// them.
-    pub(super) fn left(&mut self) {
-        if !matches!(self.context.pieces.last(), Some(Piece::Tail(_))) {
-            self.context.push(Piece::Tail(None));
+    /// Adds that functions have left their activations here, whichever they were, or may have done so: one
+    /// boundary for all of them.
+    pub(super) fn left(&mut self, certainly: bool) {
+        match self.context.pieces.last_mut() {
+            Some(Piece::Tail(_)) => {}
+            Some(last @ Piece::MayHaveLeft) if certainly => *last = Piece::Tail(None),
+            Some(Piece::MayHaveLeft) => {}
+            _ => self.context.push(if certainly { Piece::Tail(None) } else { Piece::MayHaveLeft }),
         }
     }
 

@@ -383,7 +383,7 @@ impl Decoding<'_, '_> {
                 self.context.push(Piece::Unknown(None))
             }
             // The function with which the thread began has left its activation to the root.
-            Above::Root(_) if token.left && !token.cut && !token.damaged => self.left(),
+            Above::Root(_) if token.left && !token.cut && !token.damaged => self.left(true),
             Above::Entered(..) | Above::Interrupted | Above::Plain(_) => {}
             Above::Root(_) | Above::UnknownModule(_) => {}
         }

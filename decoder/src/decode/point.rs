@@ -196,7 +196,7 @@ impl<'d> Decoding<'d, '_> {
                 return stop(Above::Interrupted);
             }
             if self.images.symbols.functions[root as usize].jumped_to {
-                self.left();
+                self.left(false);
             }
             return stop(Above::Root(root));
         }
@@ -326,7 +326,7 @@ impl<'d> Decoding<'d, '_> {
             (Some(callee), Some(inner)) if inner.is_called(image, callee, code) && !marked => {
                 // It is the activation that the call has made, or one that jumps have led to since.
                 let comes_back = inner.owner.is_some_and(|owner| functions[owner as usize].comes_back);
-                self.context.pieces.extend(comes_back.then_some(Piece::Tail(None)));
+                self.context.pieces.extend(comes_back.then_some(Piece::MayHaveLeft));
             }
             // Code without the pass may call anything in between.
             (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
@@ -340,7 +340,7 @@ impl<'d> Decoding<'d, '_> {
                     if is_bound_by_link {
                         self.context.push(Piece::Named(FrameKind::Tail, image, callee));
                     } else if !code.stays(callee) {
-                        self.context.push(Piece::Tail(None));
+                        self.context.push(Piece::MayHaveLeft);
                     }
                 }
                 Some(last @ Piece::Uninstrumented(None)) => {
@@ -351,10 +351,14 @@ impl<'d> Decoding<'d, '_> {
             // Through a pointer. What jumps lead there from other images is not known.
             (None, Some(inner)) if inner.owner.is_some() => {
                 let may_have_left = inner.jumped_to || marked || inner.image != image;
-                self.context.pieces.extend(may_have_left.then_some(Piece::Tail(None)));
+                self.context.pieces.extend(may_have_left.then_some(if marked {
+                    Piece::Tail(None)
+                } else {
+                    Piece::MayHaveLeft
+                }));
             }
             // To code without the pass, or to a function that has left its activation to that.
-            (None, _) if self.is_in_plain() && self.may_leave() => self.context.push(Piece::Tail(None)),
+            (None, _) if self.is_in_plain() && self.may_leave() => self.context.push(Piece::MayHaveLeft),
             _ => {}
         }
     }
@@ -376,7 +380,7 @@ impl<'d> Decoding<'d, '_> {
     /// Adds the boundary between code that is not instrumented and the function that it has called.
     fn below_plain(&mut self, inner: Option<Inner<'_>>) {
         if inner.is_some_and(|inner| inner.owner.is_some() && inner.jumped_to) {
-            self.left();
+            self.left(false);
         }
     }
 

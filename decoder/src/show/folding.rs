@@ -129,6 +129,7 @@ mod tests {
             line: None,
             column: None,
             inlined: false,
+            perhaps: false,
             build_id: None,
         }
     }

@@ -454,6 +454,7 @@ impl Tables {
             line: None,
             column: None,
             inlined: false,
+            perhaps: false,
             build_id: None,
         }
     }

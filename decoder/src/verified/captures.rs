@@ -397,7 +397,7 @@ impl<'a> Places<'a> {
             // A function that has left its activation to this one has taken its own record off.
             let is_left_to = matches!(
                 self.context.pieces.get(number + 1),
-                Some(Piece::Tail(_) | Piece::Named(FrameKind::Tail, ..))
+                Some(Piece::Tail(_) | Piece::MayHaveLeft | Piece::Named(FrameKind::Tail, ..))
             );
             let reaches = |place: usize| {
                 told_late && (is_left_to || may_reach(&decoder.images.symbols, records.get(place), owner))
@@ -424,6 +424,7 @@ impl<'a> Places<'a> {
             | Piece::AnyLine(_)
             | Piece::Uninstrumented(_)
             | Piece::Tail(_)
+            | Piece::MayHaveLeft
             | Piece::Named(..)
             | Piece::Place(..)
             | Piece::Thread
@@ -456,6 +457,7 @@ impl<'a> Places<'a> {
             Piece::Signal
             | Piece::Uninstrumented(None)
             | Piece::Tail(_)
+            | Piece::MayHaveLeft
             | Piece::Named(FrameKind::Tail, ..) => return Inner::Nothing,
             Piece::Uninstrumented(Some(name)) => Some(self.decoder.images.symbols.linkage_name(name)),
             Piece::Named(FrameKind::Uninstrumented, image, name) => self.name(image, name),

@@ -205,7 +205,7 @@ impl Checker<'_> {
                             }
                         }
                     }
-                    Piece::Function(_) | Piece::Uninstrumented(_) | Piece::Tail(_) => {}
+                    Piece::Function(_) | Piece::Uninstrumented(_) | Piece::Tail(_) | Piece::MayHaveLeft => {}
                     _ => whole = false,
                 }
             }

@@ -304,6 +304,43 @@ fn a_function_leaves_to_one_of_a_library() {
     }
 }
 
+/// A call through a pointer reaches a function, or others that leave to it by tail calls: one of the program, and one
+/// of its library. Where a frame is marked, the context says so, and there is one number for what is shown.
+#[test]
+fn contexts_tell_marked_frames_from_others() {
+    let folder = work_folder("verify_mode/left");
+    let [library, main] = [source!("verify/left/library.c"), source!("verify/left/main.c")];
+    fs::write(folder.join("library.c"), library).unwrap();
+    fs::write(folder.join("main.c"), main).unwrap();
+    for mode in ["link", "lto", "module"] {
+        let build = |words: &[&str]| {
+            let mode = format!("--pcce-mode={mode}");
+            let mut clang = command(artifact("pcce-clang"), &["-O1", "-g", &mode, "--pcce-verify"]);
+            run(clang.args(words).current_dir(&folder)).expect_success();
+        };
+        build(&["-fPIC", "-shared", "library.c", "-o", "library.so"]);
+        let library = folder.join("library.so").display().to_string();
+        build(&["main.c", &library, "-o", "program"]);
+        let (output, report) = run_with_report(&folder.join("program"));
+        assert_eq!((output.status, mismatches(&report)), (0, 0), "{mode}: {report}");
+        // Each line has a context and its number.
+        let contexts = folded(&folder, &["program", "--dicts", "."], &output.stdout);
+        let mut lines: Vec<(&str, &str)> =
+            contexts.lines().map(|line| line.rsplit_once(' ').expect("a number")).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        let shown: Vec<&str> = lines.iter().map(|line| line.0).collect();
+        let expected = match mode {
+            "module" => ["main;call;<calls left by a tail call>;target", "main;call;target"],
+            _ => [
+                "main;call;<calls left by a tail call, if any>;target",
+                "main;call;<calls left by a tail call>;target",
+            ],
+        };
+        assert_eq!(shown, expected, "{mode}: {contexts}");
+    }
+}
+
 /// Type tests merge tables, which lose their names. A virtual function with variable arguments is called through a
 /// thunk that leaves by a tail call.
 #[test]

@@ -148,7 +148,7 @@ impl Contexts {
             match *piece {
                 Piece::Site(site) => nodes.extend(self.node(tables, site)),
                 Piece::Uninstrumented(_) | Piece::Named(FrameKind::Uninstrumented, ..) => {}
-                Piece::Tail(_) | Piece::Named(FrameKind::Tail, ..) => {}
+                Piece::Tail(_) | Piece::MayHaveLeft | Piece::Named(FrameKind::Tail, ..) => {}
                 // Handlers have streams of their own.
                 Piece::Signal if level > 0 => break,
                 Piece::Thread | Piece::Task => break,
