@@ -19,7 +19,7 @@ pub(crate) fn piece_frames<'d>(
         line: None,
         column: None,
         inlined: false,
-        perhaps: false,
+        certain: false,
         build_id: None,
     };
     let mut locations: &[Location] = &[];
@@ -36,8 +36,9 @@ pub(crate) fn piece_frames<'d>(
             Some(frame(FrameKind::Call, Some(symbols.functions[function as usize].name)))
         }
         Piece::Uninstrumented(name) => Some(frame(FrameKind::Uninstrumented, name)),
+        Piece::Tail(None) => Some(Frame { certain: true, ..frame(FrameKind::Tail, None) }),
         Piece::Tail(name) => Some(frame(FrameKind::Tail, name)),
-        Piece::MayHaveLeft => Some(Frame { perhaps: true, ..frame(FrameKind::Tail, None) }),
+        Piece::MayHaveLeft => Some(frame(FrameKind::Tail, None)),
         Piece::Signal => Some(frame(FrameKind::Signal, None)),
         Piece::Thread => Some(frame(FrameKind::Thread, None)),
         Piece::Task => Some(frame(FrameKind::Task, None)),

@@ -19,7 +19,7 @@ pub enum FrameKind {
     /// known.
     Uninstrumented,
     /// The function was called, and replaced itself by what it called last (a tail call): its activation is
-    /// gone. Without a function: one or more did so, or may have ([`Frame::perhaps`]).
+    /// gone. Without a function: one or more did so, or may have done so ([`Frame::certain`]).
     Tail,
     /// A signal interrupted the program here: the frames above are those of the handler.
     Signal,
@@ -76,9 +76,9 @@ pub struct Frame<'d> {
     pub column: Option<u32>,
     /// The function was inlined into that of the next frame.
     pub inlined: bool,
-    /// For [`FrameKind::Tail`] without a function: it may also be that nothing is missing here.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub perhaps: bool,
+    /// For [`FrameKind::Tail`] without a function: it is known that something is missing here. Only text shows it.
+    #[serde(skip)]
+    pub certain: bool,
     /// For [`FrameKind::UnknownModule`]: the build id of the module, as far as tokens carry it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build_id: Option<BuildId>,

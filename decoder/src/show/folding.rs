@@ -129,7 +129,7 @@ mod tests {
             line: None,
             column: None,
             inlined: false,
-            perhaps: false,
+            certain: false,
             build_id: None,
         }
     }

@@ -127,8 +127,8 @@ pub(crate) fn boundary(frame: &Frame<'_>) -> String {
         (FrameKind::Call, _) => name,
         (FrameKind::Uninstrumented, _) => format!("<{name}, not instrumented>"),
         (FrameKind::Tail, Some(_)) => format!("<{name}, left by a tail call>"),
-        (FrameKind::Tail, None) if frame.perhaps => "<calls left by a tail call, if any>".to_owned(),
-        (FrameKind::Tail, None) => "<calls left by a tail call>".to_owned(),
+        (FrameKind::Tail, None) if frame.certain => "<calls left by a tail call>".to_owned(),
+        (FrameKind::Tail, None) => "<calls left by a tail call, if any>".to_owned(),
         (FrameKind::Signal, _) => "<signal handler called>".to_owned(),
         (FrameKind::Thread, _) => "<thread created here>".to_owned(),
         (FrameKind::Task, _) => "<task submitted here>".to_owned(),
@@ -224,7 +224,7 @@ mod tests {
             line: Some(12),
             column: Some(3),
             inlined: true,
-            perhaps: false,
+            certain: false,
             build_id: None,
         }
     }

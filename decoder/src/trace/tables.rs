@@ -454,7 +454,7 @@ impl Tables {
             line: None,
             column: None,
             inlined: false,
-            perhaps: false,
+            certain: false,
             build_id: None,
         }
     }

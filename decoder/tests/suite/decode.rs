@@ -42,7 +42,7 @@ fn frames_are_given_in_full() {
         file: Some("/src/helper.h"),
         line: Some(7),
         column: Some(9),
-        perhaps: false,
+        certain: false,
         inlined: true,
         build_id: None,
     };
