@@ -262,9 +262,12 @@ impl Folder {
             .find(|line| line.starts_with("pcce: the trace: ") && line.ends_with("not recorded from here on"))
     }
 
-    /// The parts that are to be run.
+    /// The parts that are to be run: those that have not ended, and those of which a file is gone.
     pub(super) fn missing(&self, parts: u32) -> Vec<u32> {
-        (1..=parts).filter(|&part| self.ended(part).is_none_or(Ended::is_from_outside)).collect()
+        let has_ended = |part| self.ended(part).is_some_and(|ended| !ended.is_from_outside());
+        let is_whole =
+            |part| [self.trace(part), self.out(part), self.err(part)].iter().all(|file| file.exists());
+        (1..=parts).filter(|&part| !has_ended(part) || !is_whole(part)).collect()
     }
 
     /// Where to read what happened to a part, and the last line of it.

@@ -194,6 +194,10 @@ fn the_same_command_goes_on() {
     assert!(events(differs(), &to) > 50_000);
     // Another collection does not continue it.
     let _ = collect(3, &["--keep"], &to, &program[..2]).expect_success();
+    // A part whose file is gone is run again.
+    fs::remove_file(folder.join("trace.parts/part-2.trace")).expect("the trace of a part");
+    let third = collect(3, &["--keep"], &to, &program[..2]).expect_success();
+    assert!(third.stderr.contains("2 of 3 parts are there already"), "{}", third.stderr);
     let other = collect(3, &[], &to, &program[..1]);
     assert!(other.status == 2 && other.stderr.contains("the arguments"), "{}", other.stderr);
 }
