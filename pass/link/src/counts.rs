@@ -17,8 +17,8 @@ use crate::{Module, Order, tables};
 /// A profile, for a program of several modules.
 pub struct Counts {
     profile: Option<Profile>,
-    /// For each function, the name of its module.
-    modules: Vec<String>,
+    /// For each function of which the program has the body, the name of its module.
+    modules: Vec<Option<String>>,
 }
 
 impl Counts {
@@ -26,17 +26,20 @@ impl Counts {
     ///
     /// # Errors
     /// It cannot be read, or is damaged.
-    pub fn load(merged: &Merged, modules: &[Module]) -> Result<Self, Error> {
+    pub fn load(merged: &Merged, modules: &[Module], scratch: &Scratch) -> Result<Self, Error> {
         let profile = merged.wanted.profile.as_deref().map(Profile::load).transpose()?;
-        let names = modules.iter().filter(|_| profile.is_some());
-        let names = names.flat_map(|module| vec![module.name().to_owned(); module.functions().len()]);
+        let profiled = modules.iter().enumerate().filter(|_| profile.is_some());
+        let names = profiled.flat_map(|(m, module)| {
+            let places = (0..module.functions().len()).map(move |f| (m, f));
+            places.map(|place| scratch.has(place).then(|| module.name().to_owned()))
+        });
         Ok(Self { modules: names.collect(), profile })
     }
 
     /// The counts of the profile for the functions.
     pub fn find(&self, functions: &[Function]) -> Matched {
         match &self.profile {
-            Some(profile) => profile.find(|function| &self.modules[function], functions),
+            Some(profile) => profile.find(|function| self.modules[function].as_deref(), functions),
             None => Matched::default(),
         }
     }

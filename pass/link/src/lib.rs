@@ -277,7 +277,7 @@ pub fn encode(
     };
     let numbering = pcce_encoding::Options { id_bits: options.id_bits, known_starts: open };
     let verify = options.verify;
-    let counts = Counts::load(&merged, modules)?;
+    let counts = Counts::load(&merged, modules, scratch)?;
     let derived = |functions: &[Function], found: &dyn Fn(&[Function]) -> Matched| {
         let program = derive(functions.to_vec(), &mode, found)?;
         let encoding = pcce_encoding::encode(&program.graph, &numbering);

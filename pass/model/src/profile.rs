@@ -78,14 +78,16 @@ impl Profile {
         Self { path, functions }
     }
 
-    /// Looks up the functions that are not silent. `module` gives the name of each function's module.
-    pub fn find<'a>(&self, module: impl Fn(usize) -> &'a str, functions: &[Function]) -> Matched {
+    /// Looks up the functions that are not silent. `module` gives the name of each function's module; none if
+    /// the linker has taken another module's body of the function.
+    pub fn find<'a>(&self, module: impl Fn(usize) -> Option<&'a str>, functions: &[Function]) -> Matched {
         let mut matched = Matched {
             functions: vec![None; functions.len()],
             exact: vec![None; functions.len()],
             ..Matched::default()
         };
         for (i, function) in functions.iter().enumerate().filter(|(_, function)| !function.silent) {
+            let Some(module) = module(i) else { continue };
             matched.all += 1;
             let calls: Vec<_> = counted(functions, function).collect();
             let is_same = |found: &calls::Function| {
@@ -93,7 +95,7 @@ impl Profile {
             };
             // Local functions of several modules may have one name.
             let named = self.functions.get(&function.name).into_iter().flatten().enumerate();
-            let best = named.max_by_key(|(_, (from, f))| (is_same(f), from == module(i), f.count));
+            let best = named.max_by_key(|(_, (from, f))| (is_same(f), from == module, f.count));
             let Some((number, (_, found))) = best else {
                 matched.missing += 1;
                 continue;

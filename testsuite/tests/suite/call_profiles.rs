@@ -295,6 +295,29 @@ fn hot_targets_of_calls_that_push_are_called_directly() {
     }
 }
 
+/// Two files have a function of a header, and the linker takes one of them. The profile has all that the program has.
+#[test]
+fn a_function_of_two_files_is_in_the_profile_once() {
+    let folder = work_folder("calls/copies");
+    write_files(
+        &folder,
+        [
+            ("both.h", source!("calls/copies/both.h")),
+            ("main.cpp", source!("calls/copies/main.cpp")),
+            ("other.cpp", source!("calls/copies/other.cpp")),
+        ],
+    );
+    let build = |flag: &str, program: &str| {
+        let words = ["-O1", flag, "main.cpp", "other.cpp", "-o", program];
+        run(command(artifact("pcce-clang++"), &words).current_dir(&folder)).expect_success()
+    };
+    build("--pcce-profile-generate", "counting");
+    let profile = counted(&folder.join("counting"), &[], "profile");
+    expect(&profile, &[("main", "_Z4bothi", 1), ("_Z5otheri", "_Z4bothi", 1), ("_Z4bothi", "_Z4bothi", 8)]);
+    let built = build(&format!("--pcce-profile-use={}", profile.display()), "using");
+    assert_eq!(built.stderr, "");
+}
+
 /// Calls from one module to another, and pointers that lead there, are counted like those within one module. Each mode
 /// can use a profile of the other.
 #[test]

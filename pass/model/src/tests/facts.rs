@@ -220,8 +220,8 @@ fn a_profile_says_how_often_calls_are_executed() {
     let counts =
         Calls { functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))] };
     let profile = Profile::new(PathBuf::new(), counts);
-    let program =
-        derive(functions.to_vec(), &EXECUTABLE, |all| profile.find(|_| "m.c", all)).expect("it is whole");
+    let program = derive(functions.to_vec(), &EXECUTABLE, |all| profile.find(|_| Some("m.c"), all))
+        .expect("it is whole");
     let frequencies: Vec<f64> = program.functions[0].calls.iter().map(|call| call.frequency).collect();
     assert_eq!(frequencies, [5.0, 2.0]);
     assert_eq!(program.counts.entered_openly(&program.functions), [2.0, 4.0]);
@@ -248,7 +248,8 @@ fn copies_of_a_call_are_compared_with_the_same_targets() {
         PathBuf::new(),
         Calls { functions: all.map(|function| ("m.c".to_owned(), function)).into() },
     );
-    let program = derive(functions.to_vec(), &MODULE, |all| profile.find(|_| "m.c", all)).expect("it is one");
+    let program =
+        derive(functions.to_vec(), &MODULE, |all| profile.find(|_| Some("m.c"), all)).expect("it is one");
     let options = pcce_encoding::Options::default();
     let encoding = pcce_encoding::encode(&program.graph, &options);
     let found = profile.candidates(&program, &encoding, &options, |_| true);

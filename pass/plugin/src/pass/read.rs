@@ -98,7 +98,7 @@ impl Job<'_> {
             replaceable::bind(&mut functions, own);
         }
         let counts = |functions: &[Function]| match profile {
-            Some(profile) => profile.find(|_| &self.identifier, functions),
+            Some(profile) => profile.find(|_| Some(&self.identifier), functions),
             None => Matched::default(),
         };
         let program = pcce_model::derive(functions, &self.mode(), counts)?;

@@ -1,0 +1,3 @@
+#include "both.h"
+
+int other(int n) { return both(n) + take(n) + take(n) + take(n) + take(n) + take(n); }
