@@ -4,11 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
+use pcce::folding::Hidden;
 use serde::Deserialize;
 
 /// The file's name.
-const NAME: &str = ".pcce.toml";
+pub const NAME: &str = ".pcce.toml";
 
 /// Settings that stand for options. Paths lead from the file's folder.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
@@ -26,7 +27,7 @@ impl Project {
     /// Reads the file; without one, there are no settings.
     ///
     /// # Errors
-    /// The file cannot be read, or has settings that do not exist.
+    /// The file cannot be read, or has settings or patterns that do not exist.
     pub fn find() -> anyhow::Result<Self> {
         let Ok(folder) = std::env::current_dir() else { return Ok(Self::default()) };
         for folder in folder.ancestors() {
@@ -41,7 +42,11 @@ impl Project {
     }
 
     fn of(text: &str, folder: &Path) -> anyhow::Result<Self> {
-        let mut project: Self = toml::from_str(text)?;
+        let line =
+            |error: &toml::de::Error| error.span().map_or(1, |at| 1 + text[..at.start].matches('\n').count());
+        let mut project: Self =
+            toml::from_str(text).map_err(|error| anyhow!("line {}: {}", line(&error), error.message()))?;
+        Hidden::new(project.hide.iter().map(String::as_str))?;
         for path in project.strip_prefix.iter_mut().chain(&mut project.dicts) {
             *path = path_clean::clean(folder.join(&*path));
         }
@@ -65,5 +70,8 @@ mod tests {
         assert_eq!(Project::of("", Path::new("/")).expect("it reads"), Project::default());
         let unknown = Project::of("hidden = []", Path::new("/")).expect_err("no such setting").to_string();
         assert!(unknown.contains("hidden") && unknown.contains("`hide`"), "{unknown}");
+        let of_type = Project::of("dicts = []\nhide = 'x'", Path::new("/")).expect_err("no list").to_string();
+        assert!(of_type.starts_with("line 2: ") && !of_type.contains('\n'), "{of_type}");
+        Project::of("hide = ['[']", Path::new("/")).expect_err("no pattern");
     }
 }

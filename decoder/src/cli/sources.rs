@@ -16,7 +16,7 @@ use pcce::render::Format;
 use pcce::session::Session;
 use pcce::store::Store;
 
-use super::project::Project;
+use super::project::{self, Project};
 
 /// The start of a program takes less time.
 const START: Duration = Duration::from_secs(2);
@@ -47,11 +47,14 @@ impl Sources {
         for (number, path) in paths().enumerate() {
             decoder.set_program(number, path.to_owned(), None);
         }
-        let folders = &[folders, &Project::find()?.dicts].concat()[..];
-        let searches = program.is_none() || !folders.is_empty();
-        if let Some(folder) = folders.iter().find(|folder| !folder.is_dir()) {
-            anyhow::bail!("--dicts {}: there is no such folder", folder.display());
+        let of_project = Project::find()?.dicts;
+        let from = folders.iter().map(|folder| ("--dicts", folder));
+        let mut from = from.chain(of_project.iter().map(|folder| (project::NAME, folder)));
+        if let Some((named_by, folder)) = from.find(|(_, folder)| !folder.is_dir()) {
+            anyhow::bail!("{named_by} {}: there is no such folder", folder.display());
         }
+        let folders = &[folders, &of_project].concat()[..];
+        let searches = program.is_none() || !folders.is_empty();
         let numbers = numbers.map(open_numbers).transpose()?;
         if let Some(numbers) = &numbers {
             decoder.set_numbers(numbers.clone());
