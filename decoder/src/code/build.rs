@@ -10,7 +10,7 @@ use pcce_dictionary::code::{Code, FunctionCode, Role, State};
 
 use super::elf::{names_are_bounded, stored, tls_offset};
 use super::flow::LandingPad;
-use super::function::{Function, Surroundings};
+use super::function::{CallTarget, Function, Surroundings};
 use super::image::{Image, stubs};
 use super::lines::{Lines, Named, Names};
 use super::machine::Control;
@@ -138,8 +138,8 @@ fn behind_entries<'a>(
         let behind = range.start.checked_add(trace::ENTRY_LEN)?;
         let call = image.bytes(range.start).get(..trace::ENTRY_LEN as usize)?;
         let call = image.machine.instruction(range.start, call)?;
-        let enters = call.next() == behind && call.control == Control::Call(enter);
-        (enters && enter.is_some()).then_some((behind, name_at[&range.start]))
+        let enters = call.next() == behind && enter.map(Control::Call) == Some(call.control);
+        enters.then_some((behind, name_at[&range.start]))
     };
     let instrumented = ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..)));
     instrumented.filter_map(|range| enters(range).or_else(|| chooses(range))).collect()
@@ -217,8 +217,14 @@ impl Table {
             add_line(row, offset, place);
         }
         for (behind, target) in function.calls() {
-            let name = target.and_then(|t| name_at.get(&t)).filter(|name| !name.0.is_empty());
-            let name = name.map_or(0, |&name| self.names.number(name) + 1);
+            let name = match target {
+                CallTarget::Function(address) => name_at.get(&address).copied(),
+                // As a stub of the linker leads there.
+                CallTarget::Word(address) => image.import(address).map(|name| (name, 0)),
+                CallTarget::Unknown => None,
+            };
+            let name = name.filter(|name| !name.0.is_empty());
+            let name = name.map_or(0, |name| self.names.number(name) + 1);
             // The byte in front of the return address belongs to the call.
             if let Some(row) = self.row(behind - 1) {
                 row.calls.push(((behind - row.start) as u32, name));

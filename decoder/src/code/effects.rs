@@ -130,8 +130,7 @@ impl<'a> Effects<'a> {
     /// it.
     pub(super) fn call(&self, state: &mut AbstractState, call: &Instruction, depth: u32) {
         let target = match call.control {
-            Control::Call(callee) => callee,
-            Control::Jump { target, .. } => Some(target),
+            Control::Call(target) | Control::Jump { target, .. } => Some(target),
             _ => None,
         };
         let code = match target.map_or(Callee::Function, |target| self.image.callee(target)) {
@@ -150,7 +149,7 @@ impl<'a> Effects<'a> {
                     self.transfer(state, instruction);
                     continue;
                 }
-                Control::Call(_) => {
+                Control::Call(_) | Control::IndirectCall(_) => {
                     self.call(state, instruction, depth + 1);
                     continue;
                 }

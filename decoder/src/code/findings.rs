@@ -169,7 +169,7 @@ impl Flow<'_> {
         let missed = |(i, state): (&Instruction, &Option<State>)| {
             let is_entry = |callee: u64| callee == function.start || is_own(callee);
             let inner = match i.control {
-                Control::Call(Some(callee)) => !is_entry(callee) && function.contains(callee),
+                Control::Call(callee) => !is_entry(callee) && function.contains(callee),
                 _ => false,
             };
             inner || (state.is_none() && !i.is_padding)

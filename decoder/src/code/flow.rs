@@ -78,7 +78,7 @@ impl<'a> Flow<'a> {
                     }
                     leaders.insert(i + 1);
                 }
-                Control::Next | Control::Call(_) | Control::SystemCall => {}
+                Control::Next | Control::Call(_) | Control::IndirectCall(_) | Control::SystemCall => {}
                 _ => _ = leaders.insert(i + 1),
             }
         }
@@ -160,7 +160,7 @@ impl<'a> Flow<'a> {
         for i in leader..end {
             let instruction = &function.instructions[i];
             match instruction.control {
-                Control::Call(_) => self.flow_to_pad(&state, instruction.address),
+                Control::Call(_) | Control::IndirectCall(_) => self.flow_to_pad(&state, instruction.address),
                 Control::Jump { target, .. } if function.contains(target) => {
                     let target = function.index_of(target);
                     self.flow_to(target.expect("looked up before"), &state);

@@ -58,11 +58,16 @@ impl Function {
         last.map(Instruction::next)
     }
 
-    /// The calls: the return address, and the callee where the call is direct.
-    pub(super) fn calls(&self) -> impl Iterator<Item = (u64, Option<u64>)> {
-        self.instructions.iter().filter_map(|i| match i.control {
-            Control::Call(callee) => Some((i.next(), callee)),
-            _ => None,
+    /// The calls: the return address, and the target.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (u64, CallTarget)> {
+        self.instructions.iter().filter_map(|i| {
+            let target = match i.control {
+                Control::Call(callee) => CallTarget::Function(callee),
+                Control::IndirectCall(Operand::Load(Memory::Image(word))) => CallTarget::Word(word),
+                Control::IndirectCall(_) => CallTarget::Unknown,
+                _ => return None,
+            };
+            Some((i.next(), target))
         })
     }
 
@@ -97,6 +102,15 @@ impl Function {
     pub(super) fn is_outside(&self, address: u64) -> bool {
         !self.contains(address) && !self.is_end(address)
     }
+}
+
+/// Where a call leads.
+pub(super) enum CallTarget {
+    /// The address of a function.
+    Function(u64),
+    /// The address that is in the word at this address.
+    Word(u64),
+    Unknown,
 }
 
 /// The facts about the image around a function that the data flow needs.

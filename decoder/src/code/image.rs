@@ -90,6 +90,11 @@ impl<'f> Image<'f> {
         bytes.get(..range.len as usize).unwrap_or_default()
     }
 
+    /// The name of the function whose address the loader puts into the word at an address.
+    pub(super) fn import(&self, word: u64) -> Option<&'f str> {
+        self.imports.get(&word).copied()
+    }
+
     /// Returns whether a linker's stub is at an address.
     pub(super) fn is_stub(&self, address: u64) -> bool {
         let after = self.stubs.partition_point(|stubs| stubs.start <= address);
@@ -218,8 +223,8 @@ pub(super) fn stubs<'f>(image: &Image<'f>) -> BTreeMap<u64, (u64, &'f str)> {
         for (number, bytes) in data.chunks(size).enumerate() {
             let start = section.address().wrapping_add((number * size) as u64);
             let slot = Function::new(image.machine, &[(start, bytes)]).and_then(|f| f.jumps_through());
-            if let Some(name) = slot.and_then(|slot| image.imports.get(&slot)) {
-                stubs.insert(start, (bytes.len() as u64, *name));
+            if let Some(name) = slot.and_then(|slot| image.import(slot)) {
+                stubs.insert(start, (bytes.len() as u64, name));
             }
         }
     }

@@ -112,7 +112,7 @@ impl Instruction {
     }
 
     pub(crate) fn is_call(&self) -> bool {
-        matches!(self.control, Control::Call(_))
+        matches!(self.control, Control::Call(_) | Control::IndirectCall(_))
     }
 
     pub(crate) fn jump_target(&self) -> Option<u64> {
@@ -139,8 +139,10 @@ impl Instruction {
 pub(crate) enum Control {
     /// To the next instruction.
     Next,
-    /// To a function, and back; None if the function's address is not in the instruction.
-    Call(Option<u64>),
+    /// To a function, and back.
+    Call(u64),
+    /// To an address that is an operand, and back.
+    IndirectCall(Operand),
     /// To the system, and back.
     SystemCall,
     Jump {

@@ -155,7 +155,10 @@ fn control(iced: &Iced) -> Control {
     match iced.flow_control() {
         FlowControl::Next => Control::Next,
         FlowControl::Call | FlowControl::IndirectCall if iced.mnemonic() == Mnemonic::Call => {
-            Control::Call((iced.op0_kind() == OpKind::NearBranch64).then_some(target))
+            match iced.op0_kind() {
+                OpKind::NearBranch64 => Control::Call(target),
+                _ => Control::IndirectCall(operand(iced, 0)),
+            }
         }
         FlowControl::Call | FlowControl::IndirectCall => Control::SystemCall,
         FlowControl::UnconditionalBranch => Control::Jump { target, conditional: false },

@@ -184,6 +184,19 @@ fn without_unwind_tables_a_call_of_a_library_is_shown_once() {
     }
 }
 
+/// A library's function has its name also where no stub leads to it.
+#[test]
+fn a_library_function_that_is_called_through_a_word_is_named() {
+    let folder = work_folder("crash_stacks/words");
+    for mode in MODES {
+        let program = build_with(&folder, mode, &["through_words.c"], &["-fno-plt"]);
+        let contexts = decode(&program, &report(&program, &[]));
+        let context: Value = serde_json::from_str(contexts.lines().next().expect("a context")).expect("JSON");
+        assert_eq!(functions(&context), ["<uninstrumented>", "measures", "main"], "{mode}: {context}");
+        assert_eq!(context["frames"][0]["function"], "strlen", "{mode}: {context}");
+    }
+}
+
 /// A call by name is shown as redirected only if it was.
 #[test]
 fn a_call_by_name_is_not_said_to_have_left() {
