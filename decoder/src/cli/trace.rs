@@ -69,7 +69,7 @@ pub enum TraceAction {
         /// So many calls inside of each other
         #[arg(long, value_name = "N")]
         depth: Option<u32>,
-        /// The last events of each thread
+        /// The last events of each thread; of a long trace only the end is read, and numbers count from there
         #[arg(long, value_name = "N")]
         last: Option<u64>,
         /// Form of the output

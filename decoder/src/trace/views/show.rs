@@ -72,16 +72,18 @@ pub fn show<'t>(
     let begin = reader.start();
     for stream in streams {
         let mut from = selection.from;
+        let mut begun = Begun { chunk: 0, events: 0 };
         if let Some(last) = selection.last {
-            let mut replay = reader.replay(stream);
-            while replay.next().is_some() {}
-            replay.finish()?;
-            from = from.max((replay.events() + 1).saturating_sub(last));
+            begun = match selection {
+                Selection { from: 0, to: None, functions: None, .. } => near_end(reader, stream, last)?,
+                _ => Begun { chunk: 0, events: read_through(&mut reader.replay(stream))? },
+            };
+            from = from.max((begun.events + 1).saturating_sub(last));
         }
         if !json {
             writeln!(out, "{}:", heading(reader, stream))?;
         }
-        let mut replay = reader.replay(stream);
+        let mut replay = begun.replay(reader, stream);
         let (mut inside, mut pending) = (None, false);
         let mut line = String::new();
         let mut last: Option<Event> = None;
@@ -102,7 +104,7 @@ pub fn show<'t>(
                 }
             };
             let Some(base) = base else { continue };
-            let number = replay.events();
+            let event_number = replay.events();
             let is_wanted = |number: u64, depth: u32| {
                 number >= from
                     && selection.to.is_none_or(|to| number <= to)
@@ -114,33 +116,87 @@ pub fn show<'t>(
                 && let Some((call, depth)) = replay.passed(&event)
                 && !tables.lines(call).is_empty()
             {
-                let before = number - u64::from(event.kind.is_counted());
+                let before = event_number - u64::from(event.kind.is_counted());
                 if is_wanted(before, depth) {
                     line.clear();
-                    line.push_str(&start(base, time, before, depth));
+                    line.push_str(&start(base, time, begun.number(before), depth));
                     lines(tables, call, style, &mut line);
                     writeln!(out, "{line}")?;
                 }
             }
-            let shown = (selection.lines || event.kind != EventKind::Block) && is_wanted(number, event.depth);
+            let shown =
+                (selection.lines || event.kind != EventKind::Block) && is_wanted(event_number, event.depth);
             if !shown {
-                if selection.to.is_some_and(|to| number > to) {
+                if selection.to.is_some_and(|to| event_number > to) {
                     break;
                 }
                 continue;
             }
             line.clear();
             match json {
-                true => json_line(tables, stream, &replay, &event, time, &mut line),
+                true => json_line(tables, stream, begun.number(event_number), &event, time, &mut line),
                 false if is_reported => {}
-                false => text_line(tables, &replay, &event, base, time, style, &mut line),
+                false => {
+                    let start = start(base, time, begun.number(event_number), event.depth);
+                    text_line(tables, &event, start, style, &mut line);
+                }
             }
             out.write_all(line.as_bytes())?;
         }
-        met.gaps += replay.finish()?;
-        met.cut_off += replay.cut_off();
+        // What is in front of the place where reading began was not asked for.
+        let not_asked_for = if begun.chunk > 0 { replay.cut_off() } else { 0 };
+        met.gaps += replay.finish()? - not_asked_for;
+        met.cut_off += replay.cut_off() - not_asked_for;
     }
     Ok(met)
+}
+
+/// Where the reading of a stream begins.
+#[derive(Clone, Copy)]
+struct Begun {
+    /// The chunk.
+    chunk: usize,
+    /// The number of events from there on.
+    events: u64,
+}
+
+impl Begun {
+    fn replay<'t>(self, reader: &'t Reader<'_>, stream: &'t Stream) -> Replay<'t> {
+        match self.chunk {
+            0 => reader.replay(stream),
+            chunk => reader.replay_from(stream, chunk, None),
+        }
+    }
+
+    /// The number that users see: how many events of the stream there are up to this one. Where reading has begun in
+    /// its midst, that is not known, and the number counts from the end: the last event has -1.
+    fn number(self, event: u64) -> i64 {
+        if self.chunk == 0 { event as i64 } else { event as i64 - self.events as i64 - 1 }
+    }
+}
+
+/// A place near the end of a stream, behind which there are more than so many events, none of them uncertain: the
+/// beginning of a chunk whose context tells what was active.
+fn near_end(reader: &Reader<'_>, stream: &Stream, last: u64) -> io::Result<Begun> {
+    let mut chunks = 1;
+    while let Some(chunk) = stream.chunks.len().checked_sub(chunks).filter(|chunk| *chunk > 0) {
+        let mut replay = reader.replay_from(stream, chunk, None);
+        let has_gap = replay.by_ref().filter(|event| matches!(event.kind, EventKind::Gap(_))).count() > 0;
+        replay.finish()?;
+        // It was begun as where a ring has kept nothing before.
+        if !has_gap && replay.cut_off() > 0 && replay.events() > last {
+            return Ok(Begun { chunk, events: replay.events() });
+        }
+        chunks *= 2;
+    }
+    Ok(Begun { chunk: 0, events: read_through(&mut reader.replay(stream))? })
+}
+
+/// Reads a stream to its end. Returns the number of events.
+fn read_through(replay: &mut Replay<'_>) -> io::Result<u64> {
+    while replay.next().is_some() {}
+    replay.finish()?;
+    Ok(replay.events())
 }
 
 /// The depth of the innermost function of these that the event is inside of, or that it calls; where one was
@@ -164,23 +220,14 @@ fn within(tables: &Tables, functions: &Named, event: &Event, inside: &mut Option
 }
 
 /// The beginning of a line: time, number, and indentation.
-fn start(base: u32, time: Option<u64>, number: u64, depth: u32) -> String {
+fn start(base: u32, time: Option<u64>, number: i64, depth: u32) -> String {
     let time = time.map_or(String::new(), |time| format!("{:>12.6} s ", time as f64 / 1e9));
     let depth = depth.saturating_sub(base);
     let start = format!("{time}{number:>8}  ") + &"  ".repeat(depth.min(MAX_INDENT) as usize);
     if depth > MAX_INDENT { start + &format!("({depth}) ") } else { start }
 }
 
-fn text_line(
-    tables: &Tables,
-    replay: &Replay<'_>,
-    event: &Event,
-    base: u32,
-    time: Option<u64>,
-    style: &Style,
-    line: &mut String,
-) {
-    let start = start(base, time, replay.events(), event.depth);
+fn text_line(tables: &Tables, event: &Event, start: String, style: &Style, line: &mut String) {
     let indent = start.len();
     let boundary = |text: String| format!("{start}<{text}>\n");
     match event.kind {
@@ -315,7 +362,7 @@ struct JsonLine<'a> {
     process: u32,
     level: u32,
     stream: u64,
-    event: u64,
+    event: i64,
     depth: u32,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -339,7 +386,7 @@ enum More<'a> {
 fn json_line(
     tables: &Tables,
     stream: &Stream,
-    replay: &Replay<'_>,
+    number: i64,
     event: &Event,
     about_ns: Option<u64>,
     line: &mut String,
@@ -369,7 +416,7 @@ fn json_line(
         process: stream.process,
         level: stream.level,
         stream: stream.number,
-        event: replay.events(),
+        event: number,
         depth: event.depth,
         kind: event.kind.name(),
         about_ns,

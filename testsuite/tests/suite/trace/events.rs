@@ -1,6 +1,7 @@
 //! Traces of calls, end to end: the reader must reproduce the events of programs in verify mode, and commands show
 //! them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use pcce_testsuite::turns::{all_cases, in_turn};
 use pcce_testsuite::{
     artifact, command, include, json_lines, repository, run, source, trace_words, work_folder,
 };
+use serde_json::Value;
 
 fn program(name: &str) -> PathBuf {
     repository().join("testsuite/programs").join(name)
@@ -47,7 +49,7 @@ fn the_reader_finds_every_block() {
 
 /// Recursion, callbacks, pointers, exceptions, `longjmp`, tail calls, threads: every event, in its order.
 fn every_event(what: &str) {
-    let mut begun = 0;
+    let (mut begun, mut from_the_end) = (0, 0);
     for (n, name) in [
         "acyclic.c",
         "builtin_jumps.c",
@@ -99,10 +101,44 @@ fn every_event(what: &str) {
                 assert!(!chunks.contains("innermost"), "{name} {mode}: {chunks}");
                 let shown = pcce_trace(&["show"], &program, &trace);
                 assert_eq!(shown.status, 0, "{name} {mode} {ring:?}: {}", shown.stderr);
+                if events < 20_000 {
+                    from_the_end += last_events(&program, &trace);
+                }
             }
         }
     }
     assert!(begun > if all_cases() { 15 } else { 7 }, "{begun} traces of {what} had chunks to begin at");
+    assert!(from_the_end > 20, "{from_the_end} times, only the end of a stream was read");
+}
+
+/// The last events, for which only the end of a trace is read, are those of the whole trace. Returns how many times
+/// reading has begun in the midst of a stream.
+fn last_events(program: &Path, trace: &Path) -> usize {
+    let shown = |arguments: &[&str]| {
+        let shown = pcce_trace(&[&["show", "--format", "json"], arguments].concat(), program, trace);
+        assert_eq!(shown.status, 0, "{arguments:?}: {}", shown.stderr);
+        let mut streams: BTreeMap<u64, Vec<(i64, Value)>> = BTreeMap::new();
+        for mut line in json_lines(&shown.stdout) {
+            let number = line["event"].take().as_i64().expect("a number");
+            streams.entry(line["stream"].as_u64().expect("a number")).or_default().push((number, line));
+        }
+        streams
+    };
+    let whole = shown(&[]);
+    let mut from_the_end = 0;
+    for last in [1, 30, 200] {
+        for (stream, events) in shown(&["--last", &last.to_string()]) {
+            let all = &whole[&stream];
+            let count = all.last().expect("events").0;
+            let is_from_the_end = events[0].0 < 0;
+            let base = if is_from_the_end { count + 1 } else { 0 };
+            let numbered = events.into_iter().map(|(number, event)| (number + base, event));
+            let expected = all.iter().filter(|(number, _)| *number > count - last).cloned();
+            assert_eq!(numbered.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{}", program.display());
+            from_the_end += usize::from(is_from_the_end);
+        }
+    }
+    from_the_end
 }
 
 /// A chunk that begins within the first call of a landing pad continues after that call.
