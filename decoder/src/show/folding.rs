@@ -9,7 +9,7 @@ use crate::printable::printable;
 use crate::show::style::short;
 
 /// Patterns that hide without an option: the insides of the standard libraries of C++ and Rust, and of loggers.
-pub const DEFAULT: [&str; 7] = [
+pub const DEFAULT: [&str; 8] = [
     "std::*",
     "__gnu_cxx::*",
     "core::ops::function::*",
@@ -17,6 +17,7 @@ pub const DEFAULT: [&str; 7] = [
     "<* as std::*",
     "spdlog::*",
     "fmt::*",
+    "pcce::adapters::*",
 ];
 
 /// The place of a pattern in [`Hidden`].

@@ -13,6 +13,7 @@ mod install;
 mod ir;
 mod kept_tail_calls;
 mod link;
+mod loggers;
 mod matrix;
 mod nonlocal_jumps;
 mod number_files;
