@@ -251,6 +251,8 @@ pub enum ExportFormat {
     Perfetto,
     /// For chrome://tracing, and viewers that read its format
     Chrome,
+    /// For www.speedscope.app
+    Speedscope,
     /// Folded stacks with their events, for flame graphs
     Folded,
     /// JSON lines: one object for each event
@@ -342,6 +344,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 gaps += match format {
                     ExportFormat::Perfetto => export::perfetto(&reader, streams, out),
                     ExportFormat::Chrome => export::chrome(&reader, streams, out),
+                    ExportFormat::Speedscope => export::speedscope(&reader, streams, out),
                     ExportFormat::Folded => {
                         folded = export::folded(&reader, streams, *depth, &style, out)?;
                         Ok(folded.gaps)

@@ -8,6 +8,10 @@ use serde::Serialize;
 use super::{Kind, Stacks, Unit};
 use crate::printable::json;
 
+/// The members of a file that are always the same.
+pub(crate) const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
+pub(crate) const EXPORTER: &str = concat!("pcce@", env!("CARGO_PKG_VERSION"));
+
 #[derive(Serialize)]
 struct File<'a> {
     #[serde(rename = "$schema")]
@@ -73,9 +77,9 @@ pub fn write(stacks: &Stacks, kind: Kind, name: &str, mut out: impl Write) -> io
         }
     });
     let file = File {
-        schema: "https://www.speedscope.app/file-format-schema.json",
+        schema: SCHEMA,
         name,
-        exporter: concat!("pcce@", env!("CARGO_PKG_VERSION")),
+        exporter: EXPORTER,
         shared: Shared { frames: frames.collect() },
         profiles: profiles.collect(),
     };

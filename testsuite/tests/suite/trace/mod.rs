@@ -18,6 +18,7 @@ mod merged_runs;
 mod rings;
 mod shared_libraries;
 mod slurm;
+mod speedscope;
 mod stacks;
 mod tracer;
 

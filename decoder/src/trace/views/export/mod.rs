@@ -8,6 +8,7 @@
 mod chrome;
 mod folded;
 mod perfetto;
+mod speedscope;
 mod timeline;
 
 use std::io::{self, Write};
@@ -15,6 +16,7 @@ use std::io::{self, Write};
 pub use chrome::chrome;
 pub use folded::{Folded, folded};
 pub use perfetto::perfetto;
+pub use speedscope::speedscope;
 pub use timeline::timeline;
 
 use crate::trace::event::{EventKind, NOT_KEPT};
