@@ -11,6 +11,7 @@
 #   make deb        Debian packages, target/deb/*.deb; make deb-check tries them in new Debian roots (minutes)
 #   make packages   builds Debian packages with the wrapper in verify mode, and runs their own tests: the N quickest of them, all without
 #                   it (PACKAGES="zlib bash" MODES="lto module" TOOLS=FOLDER, DOCS=1: into docs/packages.md, too); target/packages/report.md
+#   make wheel      the decoder for Python, target/wheel/*.whl (maturin is installed under target/ if there is none)
 #   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)
 #   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer, with a limit of 1 GB
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
@@ -50,7 +51,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build tools install uninstall deb deb-check test test-all suite smoke demo evaluate torture matrix same-code soak packages guide fuzz heap-cost numbers-cost parts slurm clean
+.PHONY: all build tools install uninstall deb deb-check wheel test test-all suite smoke demo evaluate torture matrix same-code soak packages guide fuzz heap-cost numbers-cost parts slurm clean
 all: build
 
 define runtime
@@ -161,6 +162,10 @@ packages: tools
 	scripts/setup packages $(LLVM)
 	$(RELEASE)/packages $(if $(N),--count $(N)) $(if $(PACKAGES),--packages "$(PACKAGES)") \
 	    $(if $(MODES),--modes "$(MODES)") $(if $(TOOLS),--tools "$(TOOLS)") $(if $(DOCS),--docs)
+
+wheel:
+	scripts/setup wheel $(LLVM)
+	scripts/build-wheel
 
 guide:
 	command -v mdbook > /dev/null || $(CARGO) install --quiet --locked --no-default-features --features search \

@@ -132,7 +132,7 @@ impl Decoder {
     }
 
     /// The frames of a context that this decoder has decoded, innermost first.
-    pub fn frames<'t>(&'t self, context: &'t Context) -> impl Iterator<Item = Frame<'t>> {
+    pub fn frames<'d, 'c>(&'d self, context: &'c Context) -> impl Iterator<Item = Frame<'d>> + use<'d, 'c> {
         context
             .slices()
             .flat_map(|(pieces, count)| {

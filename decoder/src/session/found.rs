@@ -1,24 +1,23 @@
 //! Tokens of many builds: each goes to a session with the dictionaries of its images.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
 
 use crate::context::threads;
-use crate::decode::{DecodeError, Decoder};
+use crate::decode::DecodeError;
 use crate::numbers::Numbers;
 use crate::session::store::Store;
 use crate::token::{BuildId, Token};
 
-use super::{Failure, Outcome, Session, number};
+use super::{Failure, Session, number};
 
 /// The sessions of dictionaries that were looked for.
 #[derive(Debug)]
 pub(super) struct Found<'d> {
     store: &'d Store,
     /// By the address of the decoder, which stays where it is.
-    sessions: HashMap<*const Decoder, Session<'d>>,
+    sessions: HashMap<usize, Session<'d>>,
     /// The session that had the last token, if it was not that of the dictionaries given.
-    last: Option<*const Decoder>,
+    last: Option<usize>,
     /// The build of the crash report that is read.
     build: String,
     token: Token,
@@ -48,24 +47,17 @@ impl<'d> Found<'d> {
         self.sessions.get(&self.last?)
     }
 
-    /// Decodes a token by the dictionaries of its images, if some were found. `given`: the session of those
+    /// The session for a token, by the dictionaries of its images, if some were found. `given`: the session of those
     /// that were given.
-    pub(super) fn decode(
-        &mut self,
-        given: &mut Session<'d>,
-        text: &[u8],
-        out: &mut impl Write,
-    ) -> Option<io::Result<Outcome>> {
+    pub(super) fn session(&mut self, given: &Session<'d>, text: &[u8]) -> Option<&mut Session<'d>> {
         let images = self.images(text, given.decoder.numbers());
         let decoder = self.store.decoder(&images);
-        self.last = decoder.map(std::ptr::from_ref);
-        let decoder = decoder?;
-        let session = self.sessions.entry(decoder).or_insert_with(|| given.like(decoder));
+        self.last = decoder.map(|decoder| std::ptr::from_ref(decoder).addr());
+        let (decoder, address) = (decoder?, self.last?);
+        let session = self.sessions.entry(address).or_insert_with(|| given.like(decoder));
         session.of_program = given.of_program || decoder.has_build(&self.build);
         session.renderer.any = given.renderer.any;
-        let outcome = session.decode(text, out);
-        given.renderer.any = session.renderer.any;
-        Some(outcome)
+        Some(session)
     }
 
     /// The images of a token or interned number, and of the tokens of where its thread comes from.

@@ -11,8 +11,8 @@ use std::io::{self, Write};
 
 use thiserror::Error;
 
-use crate::context::Context;
 use crate::context::threads;
+use crate::context::{Context, Frame};
 use crate::decode::{DecodeError, Decoder, MAX_PIECES};
 use crate::session::store::Store;
 use crate::show::render::{Format, Renderer};
@@ -216,9 +216,11 @@ impl<'d> Session<'d> {
     /// Errors of `out`; what is wrong with the text is in the [`Outcome`].
     pub fn decode(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<Outcome> {
         if let Some(mut found) = self.found.take() {
-            let outcome = found.decode(self, text, out);
+            let decoded =
+                found.session(self, text).map(|session| (session.decode(text, out), session.renderer.any));
             self.found = Some(found);
-            if let Some(outcome) = outcome {
+            if let Some((outcome, any)) = decoded {
+                self.renderer.any = any;
                 return outcome;
             }
         }
@@ -228,6 +230,41 @@ impl<'d> Session<'d> {
             out.write_all(&slot.output)?;
             return Ok(Outcome::Decoded);
         }
+        match self.read(text) {
+            Ok(()) if self.missing().next().is_some() => {
+                self.renderer.context(text, &self.context, out)?;
+                Ok(Outcome::Incomplete)
+            }
+            Ok(()) => {
+                self.write(text, out)?;
+                Ok(Outcome::Decoded)
+            }
+            Err(failure) => {
+                self.renderer.failure(text, &failure, out)?;
+                Ok(Outcome::Failed(failure))
+            }
+        }
+    }
+
+    /// Decodes a token or number as [`decode`](Self::decode) does, and returns the frames of its context, innermost
+    /// first.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn frames(&mut self, text: &[u8]) -> Result<Vec<Frame<'d>>, Failure> {
+        if let Some(mut found) = self.found.take() {
+            let frames = found.session(self, text).map(|session| session.frames(text));
+            self.found = Some(found);
+            if let Some(frames) = frames {
+                return frames;
+            }
+        }
+        self.read(text)?;
+        Ok(self.decoder.frames(&self.context).collect())
+    }
+
+    /// Fills the context of a token or number that is not too long.
+    fn read(&mut self, text: &[u8]) -> Result<(), Failure> {
         let filled = self.fill_context(text).and_then(|()| match self.context.pieces_shown() {
             pieces if pieces > self.limit => Err(Failure::LongContext { pieces, limit: self.limit }),
             pieces if pieces > SHORT => match self.left.checked_sub(pieces) {
@@ -239,24 +276,10 @@ impl<'d> Session<'d> {
             },
             _ => Ok(()),
         });
-        match filled {
-            Ok(()) if self.missing().next().is_some() => {
-                self.renderer.context(text, &self.context, out)?;
-                Ok(Outcome::Incomplete)
-            }
-            Ok(()) => {
-                self.write(text, out)?;
-                Ok(Outcome::Decoded)
-            }
-            Err(failure) => {
-                let failure = match &self.found {
-                    Some(found) => found.explained(failure),
-                    None => failure,
-                };
-                self.renderer.failure(text, &failure, out)?;
-                Ok(Outcome::Failed(failure))
-            }
-        }
+        filled.map_err(|failure| match &self.found {
+            Some(found) => found.explained(failure),
+            None => failure,
+        })
     }
 
     /// A session of another decoder that writes as this one does.

@@ -269,7 +269,8 @@ impl<'d> Renderer<'d> {
     }
 }
 
-pub(crate) fn folded_frame(frame: &Frame<'_>, style: &Style) -> String {
+/// A frame in folded stacks.
+pub fn folded_frame(frame: &Frame<'_>, style: &Style) -> String {
     let function = frame.function.map(|name| style.name(name));
     let name = match frame.kind {
         FrameKind::Call => printable(function.as_deref().unwrap_or("??")).into_owned(),

@@ -22,6 +22,7 @@ mod points;
 mod printed_text;
 mod profiles;
 mod programs;
+mod python;
 mod real_programs;
 mod refused_system_calls;
 mod rust;
