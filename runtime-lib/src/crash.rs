@@ -429,6 +429,7 @@ unsafe fn report(crash: &Crash, own: c_int) {
     others(&mut out, crash.signal, own);
     out.text(b"end: complete\n");
     out.flush();
+    out.tell();
 }
 
 /// `si_code` of faults for which the processor gives no address.

@@ -20,6 +20,13 @@ impl Out {
         Self { descriptor, buffer: [0; 256], len: 0 }
     }
 
+    /// Says on standard error where the report is, if it is elsewhere.
+    pub(super) fn tell(&self) {
+        if settings().descriptor().is_none() && self.descriptor != libc::STDERR_FILENO {
+            settings().file.tell(b"pcce: the crash report is in ", 0, 0);
+        }
+    }
+
     pub(super) fn text(&mut self, text: &[u8]) {
         for &byte in text {
             if self.len == self.buffer.len() {

@@ -8,6 +8,7 @@ use super::lines::Out;
 use super::memory::{Shared, state};
 use super::{Crash, SIGNALS, is_ours, now, own_number, stay, wait, word};
 use crate::machine::interrupted_pc;
+use crate::output::Text;
 use crate::sys::{self, Action, getpid};
 use crate::tracer;
 
@@ -164,8 +165,9 @@ fn not_listed(out: &mut Out, error: isize) {
     match error.unsigned_abs() as c_int {
         libc::ENOENT => out.text(b"/proc is not there"),
         error @ ..4096 => {
-            out.text(b"error ");
-            out.decimal(error.into());
+            let mut text = Text::<64>::new();
+            text.error(error);
+            out.text(text.bytes());
         }
         _ => out.text(b"the number of this one is not known"),
     }

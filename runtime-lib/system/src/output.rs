@@ -275,15 +275,22 @@ impl FileName {
 
     /// Writes a message that the file cannot be written, or no further; the error is the kernel's.
     pub fn report_error(&self, number: u64, error: c_int) {
+        self.tell(b"pcce: cannot write to ", number, error);
+    }
+
+    /// Writes a message that ends in the file's name and, unless it is 0, in the kernel's error.
+    pub fn tell(&self, what: &[u8], number: u64, error: c_int) {
         let path = self.path(number);
         let mut message = Text::<{ Self::MOST + 256 }>::new();
-        message.put(b"pcce: cannot write to ");
+        message.put(what);
         message.put(path.bytes().strip_suffix(b"\0").unwrap_or_default());
         if self.built_in.load(Ordering::Relaxed) == 1 && error == libc::ELOOP {
             message.put(b", a symbolic link, which a name that is built into the program must not be");
         }
-        message.put(b": ");
-        message.error(error);
+        if error != 0 {
+            message.put(b": ");
+            message.error(error);
+        }
         message.put(b"\n");
         complain(message.bytes());
     }
@@ -330,33 +337,48 @@ impl<const MOST: usize> Text<MOST> {
 
     /// Adds an error of the system: its text, where it is one that files have, and its number.
     pub fn error(&mut self, error: c_int) {
-        let text = ERRORS.iter().find(|(number, _)| *number == error);
-        if let Some((_, text)) = text {
-            self.put(text);
-            self.put(b" (error ");
-        } else {
-            self.put(b"error ");
-        }
-        self.number(error as u64);
-        if text.is_some() {
-            self.put(b")");
-        }
+        append_error(&mut self.bytes, &mut self.len, error);
     }
 }
 
+/// Adds an error. One function serves texts of all sizes.
+#[inline(never)]
+fn append_error(to: &mut [u8], len: &mut usize, error: c_int) {
+    let text = ERRORS.iter().find(|(number, _)| *number == error);
+    let (before, behind): (&[u8], &[u8]) = match text {
+        Some((_, text)) => {
+            append(to, len, text);
+            (b" (error ", b")")
+        }
+        None => (b"error ", b""),
+    };
+    append(to, len, before);
+    append(to, len, Decimal::of(error as u64).text());
+    append(to, len, behind);
+}
+
 /// The errors that files have, in the words of the system.
-const ERRORS: [(c_int, &[u8]); 12] = [
+const ERRORS: [(c_int, &[u8]); 21] = [
     (libc::EPERM, b"Operation not permitted"),
     (libc::ENOENT, b"No such file or directory"),
     (libc::EIO, b"Input/output error"),
+    (libc::ENXIO, b"No such device or address"),
+    (libc::EBADF, b"Bad file descriptor"),
+    (libc::ENOMEM, b"Cannot allocate memory"),
     (libc::EACCES, b"Permission denied"),
     (libc::ENOTDIR, b"Not a directory"),
     (libc::EISDIR, b"Is a directory"),
+    (libc::EINVAL, b"Invalid argument"),
+    (libc::ENFILE, b"Too many open files in system"),
     (libc::EMFILE, b"Too many open files"),
+    (libc::ETXTBSY, b"Text file busy"),
     (libc::EFBIG, b"File too large"),
     (libc::ENOSPC, b"No space left on device"),
     (libc::EROFS, b"Read-only file system"),
     (libc::EPIPE, b"Broken pipe"),
+    (libc::ENAMETOOLONG, b"File name too long"),
+    (libc::ENOSYS, b"Function not implemented"),
+    (libc::ELOOP, b"Too many levels of symbolic links"),
     (libc::EDQUOT, b"Disk quota exceeded"),
 ];
 

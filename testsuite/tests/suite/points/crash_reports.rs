@@ -244,6 +244,8 @@ fn reports_need_no_change_of_the_source() {
         let environment: Vec<_> = environment.map(|value| ("PCCE_CRASH_REPORT", value)).into_iter().collect();
         let output = crash(&program, &["null"], &environment);
         assert_eq!(output.status, 128 + 11, "{name}");
+        let told = output.stderr.ends_with(&format!("pcce: the crash report is in {path}\n"));
+        assert_eq!(told, to_file, "{name}: {}", output.stderr);
         let report = if to_file { fs::read_to_string(&path).expect("a report") } else { output.stderr };
         assert_eq!(contexts(&program, &report), [["fault", "main"]], "{name}");
     }
