@@ -9,10 +9,9 @@ use pcce::crash_report::Report;
 use pcce::load::{self, LoadCause, LoadError};
 use pcce::program::ProgramError;
 use pcce::render::Format;
-use pcce::session::{MAX_CALLS, Outcome, Session};
+use pcce::session::{MAX_CALLS, Session};
 use pcce::{Decoder, debug_files};
 use pcce_dictionary::Dictionary;
-use serde_json::{Value, json};
 
 use super::{CoreArgs, CoreFormat, Status, decode};
 
@@ -104,38 +103,7 @@ fn json(decoder: &Decoder, report: &Report) -> anyhow::Result<Status> {
     let mut session = Session::new(decoder, Format::Json).bounded(MAX_CALLS);
     // The core file and the program are of one build.
     session.set_of_program(true);
-    let mut status = Status::Done;
-    let mut threads = Vec::new();
-    for thread in &report.threads {
-        let mut row = json!({ "thread": thread.number, "token": Value::Null, "frames": [] });
-        if let Some(token) = &thread.context {
-            let (outcome, decoded) = decode::as_json(&mut session, token)?;
-            if outcome != Outcome::Decoded {
-                status = Status::Failed;
-            }
-            if let (Value::Object(row), Value::Object(decoded)) = (&mut row, decoded) {
-                row.extend(decoded);
-            }
-        }
-        threads.push(row);
-    }
-    let signal = report.signal.map(|signal| {
-        json!({
-            "number": signal.number,
-            "name": signal.name(),
-            "code": signal.code,
-            "address": signal.address,
-            "sender": signal.sender,
-        })
-    });
-    let document = json!({
-        "program": report.program,
-        "build_id": report.build_id,
-        "process": report.process,
-        "trace": report.trace,
-        "signal": signal,
-        "threads": threads,
-    });
+    let (document, status) = super::crash::document(&mut session, report)?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}", pcce::printable::json(&document))
         .and_then(|()| out.flush())

@@ -6,32 +6,41 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand};
-use pcce::crash_report::{Written, read};
-use pcce::printable::{json, printable};
+use clap::{Args, Subcommand, ValueEnum};
+use pcce::crash_report::{Context, Report, Signal, read};
+use pcce::printable::{json as line, printable};
 use pcce::render::Format;
 use pcce::session::{MAX_CALLS, Outcome, Session};
 use pcce::style::short;
 use pcce::token::to_hex;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::Status;
 use super::appearance::Folded;
-use super::decode::as_json;
+use super::decode::{Output, as_json};
 use super::sources::Sources;
-use super::{Status, views::ReportFormat};
 
 /// Actions on crash reports.
 #[derive(Subcommand)]
 pub enum CrashAction {
+    /// Print the reports with the calls of all threads
+    Show(ReportArgs),
     /// Count equal crashes: those with the same calls in the thread that crashed
-    Group(GroupArgs),
+    Group {
+        /// The reports
+        #[command(flatten)]
+        args: ReportArgs,
+        /// Compare so many calls only, from the innermost on
+        #[arg(long, value_name = "N")]
+        frames: Option<usize>,
+    },
 }
 
-/// Arguments of `pcce crash group`.
+/// Crash reports, and how they are read.
 #[derive(Args)]
-pub struct GroupArgs {
+pub struct ReportArgs {
     /// Files with crash reports, one or several in each
     #[arg(value_name = "REPORTS", required = true)]
     pub reports: Vec<PathBuf>,
@@ -45,15 +54,21 @@ pub struct GroupArgs {
     /// Dictionary of a shared library (or the library itself); may be given several times
     #[arg(long = "dict", value_name = "FILE")]
     pub more: Vec<PathBuf>,
-    /// Compare so many calls only, from the innermost on
-    #[arg(long, value_name = "N")]
-    pub frames: Option<usize>,
     /// Form of the output
-    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
-    pub format: ReportFormat,
+    #[arg(long, value_enum, default_value_t = CrashFormat::Text)]
+    pub format: CrashFormat,
     /// How contexts look
     #[command(flatten)]
     pub appearance: Folded,
+}
+
+/// Forms of crash reports.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum CrashFormat {
+    /// For people
+    Text,
+    /// JSON: `show` writes one object a line for each report, `group` one document
+    Json,
 }
 
 pub(super) const CRASH_HELP: &str = "Crashes are equal if they have the same signal and the same functions in the thread that crashed: without lines, code
@@ -61,6 +76,7 @@ that is not instrumented, template arguments, and further rounds of a recursion.
 build.
 
 Examples:
+  pcce crash show --program ./app --format json crash.txt
   pcce crash group --program ./app crash-*.txt
   pcce crash group --dicts /srv/dictionaries --format json /var/crash/*.txt";
 
@@ -75,78 +91,180 @@ struct Group {
     /// Of the first of them.
     frames: Vec<Value>,
     #[serde(skip)]
-    first: Written,
+    first: Report,
 }
 
-/// Counts equal crashes.
+/// Shows or counts crash reports.
 pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
-    let CrashAction::Group(args) = action;
-    let style = args.appearance.style(false)?;
+    let (CrashAction::Show(args) | CrashAction::Group { args, .. }) = action;
     let sources = Sources::open(args.program.as_deref(), &args.more, &args.dicts, None)?;
-    let mut session = sources.session(Format::Json).bounded(MAX_CALLS);
-    let (mut groups, mut status): (HashMap<String, Group>, _) = (HashMap::new(), Status::Done);
-    let mut fail = |file: &Path, what: &str| {
-        status = Status::Failed;
-        super::message(&format!("{}: {what}", file.display()));
-    };
-    let mut reports = 0_u64;
+    let mut status = Status::Done;
+    let mut files = Vec::new();
     for file in &args.reports {
         let text = fs::read(file).with_context(|| file.display().to_string())?;
         let found = read(&String::from_utf8_lossy(&text));
         if found.is_empty() {
-            fail(file, "has no crash report (no line `pcce-crash-report: 1`)");
+            fail(&mut status, file, "has no crash report (no line `pcce-crash-report: 1`)");
         }
-        for report in found {
-            reports += 1;
-            let Some(token) = report.token() else {
-                fail(file, "a report has no context of the thread that crashed");
-                continue;
-            };
-            prepare(&mut session, &sources, &report);
-            let (outcome, decoded) = as_json(&mut session, token)?;
-            match outcome {
-                Outcome::Decoded => {}
-                Outcome::Incomplete => {
-                    fail(file, "dictionaries of modules are missing, and their calls are left out")
+        files.push((file.as_path(), text, found));
+    }
+    let written = match (action, args.format) {
+        (CrashAction::Show(_), CrashFormat::Text) => {
+            let session = sources.session(Format::Text).styled(&args.appearance.style(false)?);
+            let mut output = Output::new(&sources.decoder, session, false);
+            files.iter().try_for_each(|(_, text, _)| output.lines(&**text))?;
+            output.status()
+        }
+        (CrashAction::Show(_), CrashFormat::Json) => show(&sources, &files)?,
+        (CrashAction::Group { args, frames }, _) => group(&sources, args, *frames, files)?,
+    };
+    Ok(if status == Status::Done { written } else { status })
+}
+
+/// A file, its text, and the reports in it.
+type Read<'a> = (&'a Path, Vec<u8>, Vec<Report>);
+
+fn fail(status: &mut Status, file: &Path, what: &str) {
+    *status = Status::Failed;
+    super::message(&format!("{}: {what}", file.display()));
+}
+
+/// Writes each report as an object.
+fn show(sources: &Sources, files: &[Read<'_>]) -> anyhow::Result<Status> {
+    let mut session = sources.session(Format::Json).bounded(MAX_CALLS);
+    let mut status = Status::Done;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for (_, _, reports) in files {
+        for report in reports {
+            prepare(&mut session, sources, report);
+            let (document, written) = document(&mut session, report)?;
+            status = if written == Status::Done { status } else { written };
+            writeln!(out, "{}", line(&document)).context("standard output")?;
+        }
+    }
+    out.flush().context("standard output")?;
+    Ok(status)
+}
+
+/// A report as JSON, with its contexts, and whether all of them were decoded.
+pub fn document(session: &mut Session<'_>, report: &Report) -> anyhow::Result<(Value, Status)> {
+    let known = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
+    let signal = |signal: &Signal| {
+        json!({
+            "number": signal.number,
+            "name": signal.name(),
+            "code": signal.code,
+            "meaning": signal.meaning(),
+            "address": signal.address,
+            "sender": signal.sender,
+        })
+    };
+    let (mut status, mut equal) = (Status::Done, Value::Null);
+    let mut threads = Vec::new();
+    for (number, thread) in report.threads.iter().enumerate() {
+        let mut row = json!({
+            "thread": thread.number,
+            "name": thread.name,
+            "also_crashed": thread.also_crashed.as_ref().map(signal),
+            "token": Value::Null,
+            "frames": [],
+        });
+        match &thread.context {
+            Context::Token(token) => {
+                let (outcome, decoded) = as_json(session, token)?;
+                if outcome != Outcome::Decoded {
+                    status = Status::Failed;
                 }
-                Outcome::Failed(failure) => {
-                    fail(file, &failure.to_string());
-                    continue;
+                if let (0, Some(frames)) = (number, decoded["frames"].as_array()) {
+                    equal = fingerprint(report, frames, None).into();
+                }
+                if let (Value::Object(row), Value::Object(decoded)) = (&mut row, decoded) {
+                    row.extend(decoded);
                 }
             }
-            let frames = decoded["frames"].as_array().cloned().unwrap_or_default();
-            let fingerprint = fingerprint(&report, &frames, args.frames);
-            let group = groups.entry(fingerprint.clone()).or_insert_with(|| Group {
-                fingerprint,
-                count: 0,
-                signal: report.signal_name().to_owned(),
-                builds: BTreeSet::new(),
-                reports: BTreeSet::new(),
-                frames,
-                first: report.clone(),
-            });
-            group.count += 1;
-            group.builds.insert(report.build_id);
-            group.reports.insert(file.display().to_string());
+            Context::Missing(why) if why == "none" => {}
+            Context::Missing(why) => row["error"] = why.as_str().into(),
         }
+        threads.push(row);
+    }
+    let document = json!({
+        "program": known(&report.program),
+        "build_id": known(&report.build_id),
+        "process": report.process,
+        "trace": report.trace,
+        "signal": report.signal.as_ref().map(signal),
+        "fingerprint": equal,
+        "threads": threads,
+        "missing": report.incomplete,
+        "complete": report.is_whole,
+    });
+    Ok((document, status))
+}
+
+/// Counts equal crashes. `most`: compares so many calls only.
+fn group(
+    sources: &Sources,
+    args: &ReportArgs,
+    most: Option<usize>,
+    files: Vec<Read<'_>>,
+) -> anyhow::Result<Status> {
+    let style = args.appearance.style(false)?;
+    let mut session = sources.session(Format::Json).bounded(MAX_CALLS);
+    let (mut groups, mut status): (HashMap<String, Group>, _) = (HashMap::new(), Status::Done);
+    let mut reports = 0_u64;
+    for (file, report) in
+        files.into_iter().flat_map(|(file, _, found)| found.into_iter().map(move |r| (file, r)))
+    {
+        reports += 1;
+        let Some(token) = report.token() else {
+            fail(&mut status, file, "a report has no context of the thread that crashed");
+            continue;
+        };
+        prepare(&mut session, sources, &report);
+        let (outcome, decoded) = as_json(&mut session, token)?;
+        match outcome {
+            Outcome::Decoded => {}
+            Outcome::Incomplete => {
+                fail(&mut status, file, "dictionaries of modules are missing, and their calls are left out")
+            }
+            Outcome::Failed(failure) => {
+                fail(&mut status, file, &failure.to_string());
+                continue;
+            }
+        }
+        let frames = decoded["frames"].as_array().cloned().unwrap_or_default();
+        let fingerprint = fingerprint(&report, &frames, most);
+        let build_id = if report.build_id.is_empty() { "none" } else { &report.build_id }.to_owned();
+        let group = groups.entry(fingerprint.clone()).or_insert_with(|| Group {
+            fingerprint,
+            count: 0,
+            signal: report.signal_name().to_owned(),
+            builds: BTreeSet::new(),
+            reports: BTreeSet::new(),
+            frames,
+            first: report,
+        });
+        group.count += 1;
+        group.builds.insert(build_id);
+        group.reports.insert(file.display().to_string());
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
     groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.fingerprint.cmp(&b.fingerprint)));
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut write = || -> io::Result<()> {
         match args.format {
-            ReportFormat::Json => {
-                let document = serde_json::json!({ "reports": reports, "crashes": groups });
-                writeln!(out, "{}", json(&document))?;
+            CrashFormat::Json => {
+                let document = json!({ "reports": reports, "crashes": groups });
+                writeln!(out, "{}", line(&document))?;
             }
-            ReportFormat::Text => {
+            CrashFormat::Text => {
                 let mut session = sources.session(Format::Below).styled(&style).bounded(MAX_CALLS);
                 writeln!(out, "{}, {}", number(reports, "report"), number(groups.len() as u64, "crash"))?;
                 for group in &groups {
                     let (times, builds) =
                         (number(group.count, "time"), number(group.builds.len() as u64, "build"));
                     writeln!(out, "\n{times}, {builds}: {} {}", printable(&group.signal), group.fingerprint)?;
-                    prepare(&mut session, &sources, &group.first);
+                    prepare(&mut session, sources, &group.first);
                     session.decode(group.first.token().unwrap_or_default().as_bytes(), &mut out)?;
                 }
             }
@@ -158,14 +276,14 @@ pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
 }
 
 /// Tells the session about the process of a report.
-fn prepare(session: &mut Session<'_>, sources: &Sources, report: &Written) {
+fn prepare(session: &mut Session<'_>, sources: &Sources, report: &Report) {
     session.learn(&report.build_id);
     session.set_of_program(sources.decoder.has_build(&report.build_id));
 }
 
 /// The fingerprint of a crash, 16 hexadecimal digits: equal crashes have the same signal, and the same functions in
 /// their innermost `most` calls.
-fn fingerprint(report: &Written, frames: &[Value], most: Option<usize>) -> String {
+fn fingerprint(report: &Report, frames: &[Value], most: Option<usize>) -> String {
     let calls = frames.iter().filter(|frame| frame["kind"] == "call");
     let mut names: Vec<_> = calls.map(|frame| short(frame["function"].as_str().unwrap_or("??"))).collect();
     // Rounds of a recursion, also over several functions.

@@ -100,7 +100,8 @@ pub fn report(decoder: &Decoder, report: &crash_report::Report, style: &Style) -
     Ok(output.status)
 }
 
-struct Output<'d> {
+/// Decodes tokens, one after the other, to standard output.
+pub struct Output<'d> {
     decoder: &'d Decoder,
     session: Session<'d>,
     format: Format,
@@ -113,7 +114,7 @@ struct Output<'d> {
 }
 
 impl<'d> Output<'d> {
-    fn new(decoder: &'d Decoder, session: Session<'d>, across_threads: bool) -> Self {
+    pub fn new(decoder: &'d Decoder, session: Session<'d>, across_threads: bool) -> Self {
         Self {
             decoder,
             format: session.format(),
@@ -126,9 +127,14 @@ impl<'d> Output<'d> {
         }
     }
 
+    /// Whether all tokens were decoded so far.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
     /// Decodes each line that is not blank. The results of complete lines are written before the next read can
     /// wait.
-    fn lines(&mut self, mut input: impl Read) -> anyhow::Result<()> {
+    pub fn lines(&mut self, mut input: impl Read) -> anyhow::Result<()> {
         let mut buffer = vec![0; CHUNK];
         let mut filled = 0;
         let mut line_number = 0_u64;

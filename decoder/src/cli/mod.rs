@@ -72,7 +72,7 @@ pub enum Command {
     /// Print the calls of all threads of a core file
     #[command(after_help = CORE_HELP)]
     Core(CoreArgs),
-    /// Count the crash reports of many processes
+    /// Show crash reports, or count those of many processes
     #[command(after_help = CRASH_HELP)]
     Crash {
         /// The action

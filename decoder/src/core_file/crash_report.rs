@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::token::is_start;
+
 /// The beginning of a report's first line.
 pub const FIRST_KEY: &[u8] = b"pcce-crash-report:";
 /// The beginning of the line with the program's build id.
@@ -21,6 +23,10 @@ pub struct Report {
     pub signal: Option<Signal>,
     /// The threads, the one that crashed first.
     pub threads: Vec<Thread>,
+    /// What is missing, and why.
+    pub incomplete: Vec<String>,
+    /// False if it ends before its last line.
+    pub is_whole: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,63 +40,76 @@ pub struct Signal {
     pub sender: Option<i32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thread {
-    pub number: i32,
-    /// Its context and, behind `+`, that of its creation.
-    pub context: Option<String>,
-}
-
-/// A crash report as the runtime library has written it, as far as it is about the thread that crashed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    pub program: String,
-    /// The program's build id, in hexadecimal digits; `none` without one.
-    pub build_id: String,
-    /// The signal with its number and its code.
-    pub signal: String,
-    /// The context of the thread that crashed; empty if it is not there.
-    context: String,
+pub struct Thread {
+    /// The kernel's number, if it is known.
+    pub number: Option<i32>,
+    pub name: Option<String>,
+    /// The signal with which it has crashed, too.
+    pub also_crashed: Option<Signal>,
+    pub context: Context,
 }
 
-impl Written {
-    /// The name of the signal.
-    pub fn signal_name(&self) -> &str {
-        self.signal.split(' ').next().unwrap_or_default()
-    }
+/// The context of a thread in a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// The token and, behind `+`, those of where the thread comes from.
+    Token(String),
+    /// There is none, for this reason, as the report says it.
+    Missing(String),
+}
 
-    /// The token of the thread that crashed and, behind `+`, that of its creation.
+impl Default for Context {
+    fn default() -> Self {
+        Self::Missing("none".to_owned())
+    }
+}
+
+impl Context {
+    /// The token and, behind `+`, those of where the thread comes from.
     pub fn token(&self) -> Option<&str> {
-        crate::token::is_start(self.context.as_bytes()).then_some(&*self.context)
+        match self {
+            Self::Token(token) => Some(token),
+            Self::Missing(_) => None,
+        }
+    }
+}
+
+impl From<&str> for Context {
+    fn from(value: &str) -> Self {
+        if is_start(value.as_bytes()) {
+            Self::Token(value.to_owned())
+        } else {
+            Self::Missing(value.to_owned())
+        }
     }
 }
 
 /// Reads the crash reports in a text, between which other lines may stand.
-pub fn read(text: &str) -> Vec<Written> {
-    let mut reports: Vec<Written> = Vec::new();
-    let mut threads = 0;
+pub fn read(text: &str) -> Vec<Report> {
+    let mut reports: Vec<Report> = Vec::new();
     for line in text.lines() {
         if line.as_bytes().starts_with(FIRST_KEY) {
-            reports.push(Written::default());
-            threads = 0;
+            reports.push(Report::default());
             continue;
         }
-        let (Some(report), Some((key, value))) = (reports.last_mut(), line.split_once(": ")) else {
-            continue;
-        };
-        match key {
-            "program" => value.clone_into(&mut report.program),
-            "build-id" => value.clone_into(&mut report.build_id),
-            "signal" => value.clone_into(&mut report.signal),
-            "thread" => threads += 1,
-            "context" if threads == 1 => value.clone_into(&mut report.context),
-            _ => {}
+        if let (Some(report), Some((key, value))) = (reports.last_mut(), line.split_once(": "))
+            && !report.is_whole
+        {
+            report.read_line(key, value);
         }
     }
     reports
 }
 
 impl Signal {
+    /// Reads `NAME (NUMBER), code CODE (MEANING)`.
+    fn read(text: &str) -> Option<Self> {
+        let (number, rest) = text.split_once('(')?.1.split_once(')')?;
+        let code = rest.strip_prefix(", code ").and_then(|code| code.split(' ').next()?.parse().ok());
+        Some(Self { number: number.parse().ok()?, code, address: None, sender: None })
+    }
+
     /// The name, for signals with which programs crash.
     pub fn name(&self) -> Option<&'static str> {
         Some(match self.number {
@@ -126,6 +145,45 @@ impl Signal {
 }
 
 impl Report {
+    fn read_line(&mut self, key: &str, value: &str) {
+        let number = |text: &str| text.parse().ok();
+        match (key, self.threads.last_mut(), &mut self.signal) {
+            ("program", ..) => value.clone_into(&mut self.program),
+            ("build-id", ..) if value != "none" => value.clone_into(&mut self.build_id),
+            ("process", ..) => self.process = number(value),
+            ("trace", ..) => self.trace = Some(value.to_owned()),
+            ("signal", ..) => self.signal = Signal::read(value),
+            ("address", _, Some(signal)) => {
+                signal.address =
+                    value.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            }
+            ("sent-by", _, Some(signal)) => signal.sender = value.strip_prefix("process ").and_then(number),
+            ("thread", ..) => {
+                let (digits, name) = value.split_once(' ').map_or((value, None), |(n, name)| (n, Some(name)));
+                self.threads.push(Thread {
+                    number: number(digits),
+                    name: name.map(str::to_owned),
+                    ..Thread::default()
+                });
+            }
+            ("also-crashed", Some(thread), _) => thread.also_crashed = Signal::read(value),
+            ("context", Some(thread), _) => thread.context = Context::from(value),
+            ("incomplete", ..) => self.incomplete.push(value.to_owned()),
+            ("end", ..) => self.is_whole = true,
+            _ => {}
+        }
+    }
+
+    /// The token of the thread that crashed and, behind `+`, those of where it comes from.
+    pub fn token(&self) -> Option<&str> {
+        self.threads.first()?.context.token()
+    }
+
+    /// The name of the signal.
+    pub fn signal_name(&self) -> &str {
+        self.signal.as_ref().and_then(Signal::name).unwrap_or("signal")
+    }
+
     /// The text that the runtime library would have written.
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -154,10 +212,72 @@ impl Report {
             }
         }
         for thread in &self.threads {
-            let context = thread.context.as_deref().unwrap_or("none");
-            let _ = writeln!(out, "thread: {}\ncontext: {context}", thread.number);
+            let (Context::Token(context) | Context::Missing(context)) = &thread.context;
+            let number = thread.number.map_or_else(|| "unknown".to_owned(), |number| number.to_string());
+            let _ = writeln!(out, "thread: {number}\ncontext: {context}");
         }
         out.push_str("end: complete\n");
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "pcce-crash-report: 1
+program: /srv/app
+build-id: 00ff
+process: 7
+trace: /srv/app.trace
+signal: SIGSEGV (11), code 1 (SEGV_MAPERR)
+address: 0x1f
+thread: 9 worker one
+context: pcce1.AQAI
+thread: unknown
+also-crashed: SIGABRT (6), code -6 (SI_TKILL)
+context: no answer
+incomplete: the other threads cannot be listed: Operation not permitted (error 1)
+end: complete
+";
+
+    #[test]
+    fn reports_are_read() {
+        let signal = Signal { number: 11, code: Some(1), address: Some(0x1f), sender: None };
+        let also = Signal { number: 6, code: Some(-6), address: None, sender: None };
+        let whole = Report {
+            program: "/srv/app".to_owned(),
+            build_id: "00ff".to_owned(),
+            process: Some(7),
+            trace: Some("/srv/app.trace".to_owned()),
+            signal: Some(signal),
+            threads: vec![
+                Thread {
+                    number: Some(9),
+                    name: Some("worker one".to_owned()),
+                    also_crashed: None,
+                    context: Context::Token("pcce1.AQAI".to_owned()),
+                },
+                Thread {
+                    number: None,
+                    name: None,
+                    also_crashed: Some(also),
+                    context: Context::Missing("no answer".to_owned()),
+                },
+            ],
+            incomplete: vec![
+                "the other threads cannot be listed: Operation not permitted (error 1)".to_owned(),
+            ],
+            is_whole: true,
+        };
+        // What is no report stands around it, and the next one ends early.
+        let text =
+            format!("thread: 1\n{TEXT}program: cat\npcce-crash-report: 1\nbuild-id: none\nsignal: ?\n");
+        assert_eq!(read(&text), [whole, Report::default()]);
+        let [ours, read_again] = [TEXT, &read(TEXT)[0].text()].map(|text| read(text).remove(0));
+        assert_eq!(
+            (ours.signal, ours.process, ours.token()),
+            (read_again.signal, read_again.process, read_again.token())
+        );
     }
 }

@@ -27,7 +27,7 @@ use object::{Object, ObjectSymbol, ObjectSymbolTable, ReadCache, RelocationFlags
 use pcce_abi as abi;
 use pcce_abi::layout;
 
-use self::crash_report::{Report, Signal, Thread};
+use self::crash_report::{Context, Report, Signal, Thread};
 pub use self::error::CoreError;
 pub use self::image::Image;
 use self::image::abi_version;
@@ -287,10 +287,11 @@ impl Core {
             .ok()
             .and_then(|f| f.build_id().ok().flatten().map(<[u8]>::to_vec))
             .unwrap_or_default();
-        let threads = self
-            .threads
-            .iter()
-            .map(|thread| Thread { number: thread.number, context: self.context(thread, &places) });
+        let threads = self.threads.iter().map(|thread| Thread {
+            number: Some(thread.number),
+            context: self.context(thread, &places).map_or_else(Context::default, Context::Token),
+            ..Thread::default()
+        });
         Ok(Report {
             program: program.display().to_string(),
             build_id: to_hex(&build_id),
@@ -298,6 +299,8 @@ impl Core {
             trace: self.trace(debug).map(|trace| trace.path.display().to_string()),
             signal: self.signal,
             threads: threads.collect(),
+            incomplete: Vec::new(),
+            is_whole: true,
         })
     }
 

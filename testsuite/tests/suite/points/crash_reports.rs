@@ -307,6 +307,26 @@ fn threads_that_run_tasks_tell_who_submitted_them() {
             assert!(ends_with(&found[0], "crasher_in_task"), "{name} {way}: {:?}", found[0]);
             let quiet = found.iter().filter(|context| ends_with(context, "quiet_in_task")).count();
             assert_eq!(quiet, 3, "{name} {way}: {found:?}");
+            let report = folder.join("report.txt");
+            fs::write(&report, &output.stderr).expect("room on the disk");
+            let show = [Path::new("crash"), "show".as_ref(), "--program".as_ref(), &program, &report];
+            let show = |more: &[&str]| {
+                run(command(artifact("pcce"), &[]).args(show).args(more)).expect_success().stdout
+            };
+            let document: Value = serde_json::from_str(&show(&["--format", "json"])).expect("JSON");
+            let names = ["null", "overflow"].map(|name| if name == way { "SIGSEGV" } else { "SIGABRT" });
+            assert!(names.contains(&document["signal"]["name"].as_str().unwrap_or_default()), "{document}");
+            assert_eq!(document["signal"]["address"].is_u64(), way != "abort", "{document}");
+            assert_eq!(document["fingerprint"].as_str().map(str::len), Some(16), "{document}");
+            assert!(
+                document["complete"] == true && document["missing"] == Value::Array(vec![]),
+                "{document}"
+            );
+            let threads = document["threads"].as_array().expect("threads");
+            assert_eq!(threads.iter().map(functions).collect::<Vec<_>>(), found);
+            assert_eq!(threads[0]["name"], name, "{document}");
+            let text = show(&[]);
+            assert_eq!(text.matches("<task submitted here>").count(), 4, "{text}");
         }
         let core = folder.join(format!("{name}.core"));
         core_while_asleep(&program, "tasks", &core);
