@@ -27,9 +27,9 @@ fn main() -> ExitCode {
         cli::Command::Verified(args) => cli::verified::run(args),
         cli::Command::Graph(args) => cli::graph::run(args),
         cli::Command::Profile { action } => cli::calls::run(action),
-        cli::Command::Heap { view } => cli::profile::run(Kind::Heap, view),
+        cli::Command::Heap { command } => cli::profile::run(Kind::Heap, command),
         cli::Command::Trace { action } => cli::trace::run(action),
-        cli::Command::Cpu { view } => cli::profile::run(Kind::Cpu, view),
+        cli::Command::Cpu { command } => cli::profile::run(Kind::Cpu, command),
     };
     match result {
         Ok(status) => status.into(),

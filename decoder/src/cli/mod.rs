@@ -33,7 +33,7 @@ use appearance::Folded;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use crash::{CRASH_HELP, CrashAction};
 use trace::{TRACE_HELP, TraceAction};
-use views::{CPU_HELP, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAction, ProfileView};
+use views::{CPU_HELP, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAction, ProfileCommand};
 
 /// Reads the contexts of programs that were compiled with the PCCE pass.
 #[derive(Parser)]
@@ -85,16 +85,16 @@ pub enum Command {
     /// Show the heap profile of a program that was built with --pcce-heap
     #[command(after_help = HEAP_HELP)]
     Heap {
-        /// How
+        /// What is done with it
         #[command(subcommand)]
-        view: ProfileView,
+        command: ProfileCommand,
     },
     /// Show the CPU profile of a program that ran with PCCE_SAMPLE
     #[command(after_help = CPU_HELP)]
     Cpu {
-        /// How
+        /// What is done with it
         #[command(subcommand)]
-        view: ProfileView,
+        command: ProfileCommand,
     },
     /// Add up the profiles of calls of programs that were built with --pcce-profile-generate
     #[command(after_help = PROFILE_HELP)]

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use pcce::Decoder;
 use pcce::load::load;
+use pcce::profile::diff::Side;
 use pcce::profile::report::Selection;
-use pcce::profile::{Kind, Metric, Profile, Stacks, flame, pprof, report, speedscope};
+use pcce::profile::{Kind, Metric, Profile, Stacks, diff, flame, pprof, report, speedscope};
 use pcce::style::Style;
 use pcce_dictionary::Dictionary;
 
 use super::Status;
-use super::views::{ProfileView, ReportFormat, ViewArgs};
+use super::views::{DiffArgs, ProfileCommand, ProfileView, ReportFormat};
 
 /// A profile with its program.
 pub struct Read {
@@ -72,9 +73,23 @@ pub fn read_profile(
     Ok(Read { profile, stacks, dictionary: dictionaries.swap_remove(0) })
 }
 
+/// Shows or compares profiles.
+pub fn run(kind: Kind, command: &ProfileCommand) -> anyhow::Result<Status> {
+    match command {
+        ProfileCommand::View(view) => show(kind, view),
+        ProfileCommand::Diff(args) => diff(kind, args),
+    }
+}
+
 /// Shows a profile.
-pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
-    let args = view.args();
+fn show(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
+    let args = match view {
+        ProfileView::Report { args, .. }
+        | ProfileView::Flamegraph { args, .. }
+        | ProfileView::Folded { args, .. }
+        | ProfileView::Pprof(args)
+        | ProfileView::Speedscope(args) => args,
+    };
     let style = match view {
         ProfileView::Report { appearance, .. } => appearance.style(args.output.is_some())?,
         ProfileView::Flamegraph { short, .. } | ProfileView::Folded { short, .. } => {
@@ -90,9 +105,7 @@ pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
             let (by, _) = metric(kind, by.as_deref())?;
             let selection = Selection { by, top: *top };
             output(args.output.as_deref(), |out| match format {
-                ReportFormat::Text => {
-                    report::text(&profile, &stacks, &program, selection, &style.hidden, out)
-                }
+                ReportFormat::Text => report::text(&profile, &stacks, &program, selection, &style, out),
                 ReportFormat::Json => report::json(&profile, &stacks, &program, selection, out),
             })
         }
@@ -112,6 +125,25 @@ pub fn run(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
         }
     }?;
     Ok(if stacks.missing.is_empty() { Status::Done } else { Status::Failed })
+}
+
+/// Compares two profiles.
+fn diff(kind: Kind, args: &DiffArgs) -> anyhow::Result<Status> {
+    let style = args.appearance.style(args.output.is_some())?;
+    let (by, _) = metric(kind, args.by.as_deref())?;
+    let selection = Selection { by, top: args.top };
+    let read =
+        |program: &Path, profile: &Path| read_profile(Some(kind), program, profile, &args.more, &style);
+    let old = read(&args.program, &args.old)?;
+    let new = read(args.new_program.as_ref().unwrap_or(&args.program), &args.new)?;
+    let [first, second] = [&old, &new].map(|read| Side { profile: &read.profile, stacks: &read.stacks });
+    let program = &old.dictionary.program;
+    output(args.output.as_deref(), |out| match args.format {
+        ReportFormat::Text => diff::text(first, second, program, selection, &style, out),
+        ReportFormat::Json => diff::json(first, second, program, selection, out),
+    })?;
+    let is_whole = old.stacks.missing.is_empty() && new.stacks.missing.is_empty();
+    Ok(if is_whole { Status::Done } else { Status::Failed })
 }
 
 /// The metric of that name, or the first one.
@@ -178,18 +210,6 @@ pub fn write_to(
         None => {
             let mut out = BufWriter::new(io::stdout().lock());
             write(&mut out).and_then(|()| out.flush()).context("standard output")
-        }
-    }
-}
-
-impl ProfileView {
-    fn args(&self) -> &ViewArgs {
-        match self {
-            Self::Report { args, .. }
-            | Self::Flamegraph { args, .. }
-            | Self::Folded { args, .. }
-            | Self::Pprof(args)
-            | Self::Speedscope(args) => args,
         }
     }
 }

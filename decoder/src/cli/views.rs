@@ -21,7 +21,7 @@ pub fn with_values_of_by(command: clap::Command) -> clap::Command {
     let command = command.mut_subcommand("graph", |c| with(c, names(&[Kind::Heap, Kind::Cpu], false)));
     [Kind::Heap, Kind::Cpu].into_iter().fold(command, |command, kind| {
         command.mut_subcommand(kind.name(), |mut views| {
-            for (view, all) in [("report", true), ("flamegraph", false), ("folded", false)] {
+            for (view, all) in [("report", true), ("diff", true), ("flamegraph", false), ("folded", false)] {
                 views = views.mut_subcommand(view, |view| with(view, names(&[kind], all)));
             }
             views
@@ -80,6 +80,7 @@ What can be shown, with --by:
 Examples:
   pcce-clang --pcce-heap -g -O2 app.c -o app && PCCE_HEAP_PROFILE=app.heap ./app
   pcce heap report app app.heap --by live
+  pcce heap diff app first.heap second.heap --by live
   pcce heap flamegraph app app.heap -o heap.svg";
 
 pub(super) const CPU_HELP: &str = "The program writes the profile when it ends, to the file that PCCE_SAMPLE_PROFILE names (pcce-cpu.PROCESS without it).
@@ -111,6 +112,15 @@ pub enum ProfileAction {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+}
+
+/// What is done with a heap or CPU profile.
+#[derive(Subcommand)]
+pub enum ProfileCommand {
+    #[command(flatten)]
+    View(ProfileView),
+    /// What another profile has more or less: totals, functions and contexts
+    Diff(DiffArgs),
 }
 
 /// Forms of profiles.
@@ -164,7 +174,39 @@ pub enum ProfileView {
     Speedscope(ViewArgs),
 }
 
-/// What every view of a profile needs.
+/// Arguments of `pcce heap diff` and `pcce cpu diff`.
+#[derive(Args)]
+pub struct DiffArgs {
+    /// The program, or its dictionary
+    pub program: PathBuf,
+    /// The first profile
+    pub old: PathBuf,
+    /// The profile that is compared with it
+    pub new: PathBuf,
+    /// The program of the second profile, if it is of another build. Contexts are then compared without lines
+    #[arg(long, value_name = "PROGRAM")]
+    pub new_program: Option<PathBuf>,
+    /// What is compared
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<String>,
+    /// So many functions, and so many contexts
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Dictionary of a shared library (or the library itself); may be given several times
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+    /// How contexts look
+    #[command(flatten)]
+    pub appearance: Folded,
+}
+
+/// What every other view of a profile needs.
 #[derive(Args)]
 pub struct ViewArgs {
     /// The program, or its dictionary

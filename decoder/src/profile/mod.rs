@@ -1,9 +1,10 @@
 //! Profiles that instrumented programs write: what was measured, by context (`docs/formats.md`).
 //!
 //! [`Profile::read`] reads the file, [`Stacks::decode`] turns its tokens into stacks of frames; [`report`],
-//! [`flame`], [`pprof`] and [`speedscope`] write them. The two kinds, heap and CPU, differ in their
+//! [`diff`], [`flame`], [`pprof`] and [`speedscope`] write them. The two kinds, heap and CPU, differ in their
 //! [`Metric`]s only.
 
+pub mod diff;
 pub mod flame;
 pub(crate) mod heat;
 pub mod pprof;

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::printable::{self, printable};
 use crate::show::folding::{Folding, Hidden};
+use crate::show::style::Style;
 
 use super::stacks::INDENT;
 use super::{Kind, Profile, Stack, StackFrame, Stacks, Unit};
@@ -59,18 +60,18 @@ fn by_function(stacks: &Stacks) -> Vec<Stack> {
 
 /// A metric of one function.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct OfFunction<'s> {
-    function: &'s str,
+pub(super) struct OfFunction<'s> {
+    pub(super) function: &'s str,
     /// In the function itself, with what is inlined into it left out.
     #[serde(rename = "self")]
-    own: u64,
+    pub(super) own: u64,
     /// In it and in the functions that it calls. A recursive function counts once.
-    total: u64,
+    pub(super) total: u64,
 }
 
 /// The functions of all stacks, those with most of their own first. Code that is not instrumented is one function where
 /// its name is not known.
-fn functions(stacks: &Stacks, by: usize) -> Vec<OfFunction<'_>> {
+pub(super) fn functions(stacks: &Stacks, by: usize) -> Vec<OfFunction<'_>> {
     let mut index: HashMap<&str, usize> = HashMap::new();
     // Each function with the number of the last stack that was counted for it.
     let mut found: Vec<(OfFunction<'_>, usize)> = Vec::new();
@@ -117,13 +118,13 @@ pub fn amount(value: u64, unit: Unit) -> String {
     }
 }
 
-/// Writes a report for people. `hidden`: calls that are folded.
+/// Writes a report for people. `style`: of names, and of calls that are folded.
 pub fn text(
     profile: &Profile,
     stacks: &Stacks,
     program: &str,
     selection: Selection,
-    hidden: &Hidden,
+    style: &Style,
     mut out: impl Write,
 ) -> io::Result<()> {
     let metrics = profile.kind.metrics();
@@ -155,7 +156,7 @@ pub fn text(
         }
     }
     if by.additive {
-        table(profile, stacks, selection, &mut out)?;
+        table(profile, stacks, selection, style, &mut out)?;
     }
     let (shown, all) = select(profile.kind, stacks, selection);
     let title = by.title;
@@ -189,20 +190,36 @@ pub fn text(
                 amount(own_peak, Unit::Count),
             )?;
         }
-        let mut folding = Folding::default();
-        for (number, &frame) in stack.frames.iter().enumerate() {
-            let (number, frame) = (format!("#{number:<2} "), &stacks.frames[frame as usize]);
-            let text = format!("{}\n", frame.text);
-            let parts = [INDENT, &number, &text].map(str::as_bytes);
-            folding.line(hidden, frame.hidden, parts, &mut out)?;
-        }
-        folding.end(hidden, INDENT.as_bytes(), &mut out)?;
+        write_frames(stacks, &stack, &style.hidden, &mut out)?;
     }
     Ok(())
 }
 
+/// Writes the frames of a stack, one a line.
+pub(super) fn write_frames(
+    stacks: &Stacks,
+    stack: &Stack,
+    hidden: &Hidden,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut folding = Folding::default();
+    for (number, &frame) in stack.frames.iter().enumerate() {
+        let (number, frame) = (format!("#{number:<2} "), &stacks.frames[frame as usize]);
+        let text = format!("{}\n", frame.text);
+        let parts = [INDENT, &number, &text].map(str::as_bytes);
+        folding.line(hidden, frame.hidden, parts, out)?;
+    }
+    folding.end(hidden, INDENT.as_bytes(), out)
+}
+
 /// Writes the table by function.
-fn table(profile: &Profile, stacks: &Stacks, selection: Selection, out: &mut impl Write) -> io::Result<()> {
+fn table(
+    profile: &Profile,
+    stacks: &Stacks,
+    selection: Selection,
+    style: &Style,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let by = &profile.kind.metrics()[selection.by];
     let functions = functions(stacks, selection.by);
     if functions.is_empty() {
@@ -215,6 +232,7 @@ fn table(profile: &Profile, stacks: &Stacks, selection: Selection, out: &mut imp
     let share = |value: u64| format!("{:.1} %", value as f64 * 100.0 / total as f64);
     for OfFunction { function, own, total } in &functions[..shown] {
         let [own, total] = [*own, *total].map(|value| (amount(value, by.unit), share(value)));
+        let function = style.fitted(function, 49);
         writeln!(out, "{:>15} {:>7} {:>15} {:>7}  {function}", own.0, own.1, total.0, total.1)?;
     }
     Ok(())

@@ -45,6 +45,18 @@ impl Style {
         if self.short { short(name) } else { Cow::Borrowed(name) }
     }
 
+    /// A function's name, or a boundary, that ends a line behind `columns` others. Names are cut to fit.
+    pub(crate) fn fitted<'n>(&self, name: &'n str, columns: usize) -> Cow<'n, str> {
+        let is_boundary = name.starts_with('<') && name.ends_with('>');
+        let Some(width) = self.width.map(|width| width.saturating_sub(columns)).filter(|_| !is_boundary)
+        else {
+            return name.into();
+        };
+        let mut shown = printable(name).into_owned();
+        fit(name, &mut shown, None, width);
+        Cow::Owned(shown)
+    }
+
     /// The path of a source file as it is shown.
     pub fn path<'p>(&self, path: &'p str) -> Cow<'p, str> {
         match without_detours(path) {

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use pcce::Decoder;
-use pcce::folding::Hidden;
 use pcce::graph::{Selection, draw};
 use pcce::names::Wanted;
-use pcce::profile::{Kind, Profile, ProfileError, Stacks, flame, pprof, report, speedscope};
+use pcce::profile::{Kind, Profile, ProfileError, Stacks, diff, flame, pprof, report, speedscope};
 use pcce::style::Style;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -88,7 +87,7 @@ fn reports() {
     let (profile, stacks) = decoded(&heap());
     let selection = report::Selection { by: 5, top: 2 };
     let mut text = Vec::new();
-    report::text(&profile, &stacks, "app", selection, &Hidden::default(), &mut text).unwrap();
+    report::text(&profile, &stacks, "app", selection, &Style::default(), &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("allocated        250 bytes in 25 blocks"), "{text}");
     assert!(text.contains("freed            190 bytes in 19 blocks"), "{text}");
@@ -114,6 +113,72 @@ fn reports() {
     assert!(first["functions"].as_array().unwrap().contains(&of("qsort", 6, 13)), "{first}");
     assert_eq!(lines[1]["values"]["allocations"], 7);
     assert_eq!(lines[1]["frames"][0]["function"], "helper");
+}
+
+#[test]
+fn differences() {
+    let old = decoded(&heap());
+    // One allocation less in `tail`, three more in `qsort`, and a context that is new.
+    let changed = heap()
+        .replace("\"allocations\":7", "\"allocations\":6")
+        .replace("\"allocations\":6", "\"allocations\":9");
+    let changed =
+        changed.replace("{\"token\":null", "{\"token\":\"\"").replacen("process\":42", "process\":43", 1);
+    let new = decoded(&changed);
+    let [old, new] = [&old, &new].map(|(profile, stacks)| diff::Side { profile, stacks });
+    let selection = report::Selection { by: 5, top: 3 };
+    let written = |selection: report::Selection, style: &Style| {
+        let mut text = Vec::new();
+        diff::text(old, new, "app", selection, style, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let text = written(selection, &Style::default());
+    for expected in [
+        "heap profiles of app: process 42, then process 43\n",
+        "  allocations                                   25                 30                 +5\n",
+        "3 of 7 functions that differ, by allocations\n\n              self       with callees\n                -4                 -4  <unknown calls>\n",
+        "3 of 4 contexts that differ, by allocations\n\n1. +4 (from 1 to 5)\n    #0  <code, not instrumented>\n\n2. -4 (from 4 to 0)\n    #0  <unknown calls>\n",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    // What is equal differs in nothing.
+    let mut same = Vec::new();
+    diff::text(old, old, "app", selection, &Style::default(), &mut same).unwrap();
+    let same = String::from_utf8(same).unwrap();
+    assert!(
+        same.ends_with("no function differs in allocations\n\nno context differs in allocations\n"),
+        "{same}"
+    );
+    let narrow =
+        written(report::Selection { top: 8, ..selection }, &Style { width: Some(51), ..Style::default() });
+    assert!(narrow.contains("  app::run\n"), "{narrow}");
+    let mut json = Vec::new();
+    diff::json(old, new, "app", selection, &mut json).unwrap();
+    let lines: Vec<Value> =
+        String::from_utf8(json).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["contexts"]), (4, &4.into()));
+    assert_eq!(lines[0]["totals"]["allocations"], serde_json::json!({"old": 25, "new": 30}));
+    assert_eq!(lines[0]["functions"][0]["self"], serde_json::json!({"old": 4, "new": 0}));
+    assert_eq!(lines[1]["values"]["allocations"], serde_json::json!({"old": 1, "new": 5}));
+}
+
+#[test]
+fn builds_are_compared_without_lines() {
+    let (profile, stacks) = decoded(&heap());
+    let other = Profile { build_id: "ff".to_owned(), ..profile.clone() };
+    let mut moved = stacks.clone();
+    for frame in &mut moved.frames {
+        frame.line = frame.line.map(|line| line + 1);
+    }
+    let old = diff::Side { profile: &profile, stacks: &stacks };
+    for (profile, expected) in [(&profile, "3 of 6 contexts"), (&other, "no context differs")] {
+        let new = diff::Side { profile, stacks: &moved };
+        let mut text = Vec::new();
+        let selection = report::Selection { by: 5, top: 3 };
+        diff::text(old, new, "app", selection, &Style::default(), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 #[test]
@@ -334,6 +399,7 @@ fn the_command_line() {
     for words in [
         "heap report app p.heap",
         "heap report app p.heap --by own-peak --top 1 --format json",
+        "heap diff app p.heap p.heap --new-program app --by own-peak --format json",
         "heap folded app p.heap --by live-blocks",
         "heap flamegraph app p.heap -o heap.svg",
         "heap pprof app p.heap -o heap.pb.gz",
@@ -385,7 +451,7 @@ proptest! {
             let decoder = Decoder::new(&[app()]).unwrap();
             if let Ok(stacks) = Stacks::decode(&profile, &decoder, &Style::default()) {
                 let (mut out, selection) = (Vec::new(), report::Selection { by: 0, top: 9 });
-                report::text(&profile, &stacks, "app", selection, &Hidden::default(), &mut out).unwrap();
+                report::text(&profile, &stacks, "app", selection, &Style::default(), &mut out).unwrap();
                 pprof::write(&stacks, profile.kind, "app", "", &mut out).unwrap();
             }
         }
