@@ -1,5 +1,7 @@
 //! `pcce crash`: crash reports of many processes.
 
+mod sentry;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io::{self, Write};
@@ -21,17 +23,28 @@ use super::Status;
 use super::appearance::Folded;
 use super::decode::{Output, as_json};
 use super::sources::Sources;
+use super::views::ReportFormat;
 
 /// Actions on crash reports.
 #[derive(Subcommand)]
 pub enum CrashAction {
     /// Print the reports with the calls of all threads
-    Show(ReportArgs),
+    Show {
+        /// The reports
+        #[command(flatten)]
+        args: ReportArgs,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
+        format: ShowFormat,
+    },
     /// Count equal crashes: those with the same calls in the thread that crashed
     Group {
         /// The reports
         #[command(flatten)]
         args: ReportArgs,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+        format: ReportFormat,
         /// Compare so many calls only, from the innermost on
         #[arg(long, value_name = "N")]
         frames: Option<usize>,
@@ -54,9 +67,6 @@ pub struct ReportArgs {
     /// Dictionary of a shared library (or the library itself); may be given several times
     #[arg(long = "dict", value_name = "FILE")]
     pub more: Vec<PathBuf>,
-    /// Form of the output
-    #[arg(long, value_enum, default_value_t = CrashFormat::Text)]
-    pub format: CrashFormat,
     /// How contexts look
     #[command(flatten)]
     pub appearance: Folded,
@@ -64,11 +74,13 @@ pub struct ReportArgs {
 
 /// Forms of crash reports.
 #[derive(Clone, Copy, ValueEnum)]
-pub enum CrashFormat {
+pub enum ShowFormat {
     /// For people
     Text,
-    /// JSON: `show` writes one object a line for each report, `group` one document
+    /// JSON lines: one object for each report
     Json,
+    /// JSON lines: one event of Sentry for each report
+    Sentry,
 }
 
 pub(super) const CRASH_HELP: &str = "Crashes are equal if they have the same signal and the same functions in the thread that crashed: without lines, code
@@ -77,6 +89,7 @@ build.
 
 Examples:
   pcce crash show --program ./app --format json crash.txt
+  pcce crash show --dicts /srv/dictionaries --format sentry crash.txt
   pcce crash group --program ./app crash-*.txt
   pcce crash group --dicts /srv/dictionaries --format json /var/crash/*.txt";
 
@@ -96,7 +109,7 @@ struct Group {
 
 /// Shows or counts crash reports.
 pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
-    let (CrashAction::Show(args) | CrashAction::Group { args, .. }) = action;
+    let (CrashAction::Show { args, .. } | CrashAction::Group { args, .. }) = action;
     let sources = Sources::open(args.program.as_deref(), &args.more, &args.dicts, None)?;
     let mut status = Status::Done;
     let mut files = Vec::new();
@@ -108,15 +121,15 @@ pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
         }
         files.push((file.as_path(), text, found));
     }
-    let written = match (action, args.format) {
-        (CrashAction::Show(_), CrashFormat::Text) => {
+    let written = match action {
+        CrashAction::Show { format: ShowFormat::Text, .. } => {
             let session = sources.session(Format::Text).styled(&args.appearance.style(false)?);
             let mut output = Output::new(&sources.decoder, session, false);
             files.iter().try_for_each(|(_, text, _)| output.lines(&**text))?;
             output.status()
         }
-        (CrashAction::Show(_), CrashFormat::Json) => show(&sources, &files)?,
-        (CrashAction::Group { args, frames }, _) => group(&sources, args, *frames, files)?,
+        CrashAction::Show { format, .. } => show(&sources, args, *format, &files)?,
+        CrashAction::Group { format, frames, .. } => group(&sources, args, *format, *frames, files)?,
     };
     Ok(if status == Status::Done { written } else { status })
 }
@@ -130,14 +143,25 @@ fn fail(status: &mut Status, file: &Path, what: &str) {
 }
 
 /// Writes each report as an object.
-fn show(sources: &Sources, files: &[Read<'_>]) -> anyhow::Result<Status> {
+fn show(
+    sources: &Sources,
+    args: &ReportArgs,
+    format: ShowFormat,
+    files: &[Read<'_>],
+) -> anyhow::Result<Status> {
+    let style = args.appearance.style(true)?;
     let mut session = sources.session(Format::Json).bounded(MAX_CALLS);
     let mut status = Status::Done;
     let mut out = io::BufWriter::new(io::stdout().lock());
-    for (_, _, reports) in files {
-        for report in reports {
+    for (file, _, reports) in files {
+        for (number, report) in reports.iter().enumerate() {
             prepare(&mut session, sources, report);
-            let (document, written) = document(&mut session, report)?;
+            let (document, written) = match format {
+                ShowFormat::Sentry => {
+                    sentry::event(&mut session, report, number, sentry::time(file)?, &style)
+                }
+                _ => document(&mut session, report)?,
+            };
             status = if written == Status::Done { status } else { written };
             writeln!(out, "{}", line(&document)).context("standard output")?;
         }
@@ -176,7 +200,7 @@ pub fn document(session: &mut Session<'_>, report: &Report) -> anyhow::Result<(V
                     status = Status::Failed;
                 }
                 if let (0, Some(frames)) = (number, decoded["frames"].as_array()) {
-                    equal = fingerprint(report, frames, None).into();
+                    equal = fingerprint(report, functions(frames), None).into();
                 }
                 if let (Value::Object(row), Value::Object(decoded)) = (&mut row, decoded) {
                     row.extend(decoded);
@@ -205,6 +229,7 @@ pub fn document(session: &mut Session<'_>, report: &Report) -> anyhow::Result<(V
 fn group(
     sources: &Sources,
     args: &ReportArgs,
+    format: ReportFormat,
     most: Option<usize>,
     files: Vec<Read<'_>>,
 ) -> anyhow::Result<Status> {
@@ -233,7 +258,7 @@ fn group(
             }
         }
         let frames = decoded["frames"].as_array().cloned().unwrap_or_default();
-        let fingerprint = fingerprint(&report, &frames, most);
+        let fingerprint = fingerprint(&report, functions(&frames), most);
         let build_id = if report.build_id.is_empty() { "none" } else { &report.build_id }.to_owned();
         let group = groups.entry(fingerprint.clone()).or_insert_with(|| Group {
             fingerprint,
@@ -252,12 +277,12 @@ fn group(
     groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.fingerprint.cmp(&b.fingerprint)));
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut write = || -> io::Result<()> {
-        match args.format {
-            CrashFormat::Json => {
+        match format {
+            ReportFormat::Json => {
                 let document = json!({ "reports": reports, "crashes": groups });
                 writeln!(out, "{}", line(&document))?;
             }
-            CrashFormat::Text => {
+            ReportFormat::Text => {
                 let mut session = sources.session(Format::Below).styled(&style).bounded(MAX_CALLS);
                 writeln!(out, "{}, {}", number(reports, "report"), number(groups.len() as u64, "crash"))?;
                 for group in &groups {
@@ -281,11 +306,19 @@ fn prepare(session: &mut Session<'_>, sources: &Sources, report: &Report) {
     session.set_of_program(sources.decoder.has_build(&report.build_id));
 }
 
+/// The functions of calls in a decoded context.
+fn functions(frames: &[Value]) -> impl Iterator<Item = Option<&str>> {
+    frames.iter().filter(|frame| frame["kind"] == "call").map(|frame| frame["function"].as_str())
+}
+
 /// The fingerprint of a crash, 16 hexadecimal digits: equal crashes have the same signal, and the same functions in
 /// their innermost `most` calls.
-fn fingerprint(report: &Report, frames: &[Value], most: Option<usize>) -> String {
-    let calls = frames.iter().filter(|frame| frame["kind"] == "call");
-    let mut names: Vec<_> = calls.map(|frame| short(frame["function"].as_str().unwrap_or("??"))).collect();
+fn fingerprint<'f>(
+    report: &Report,
+    functions: impl Iterator<Item = Option<&'f str>>,
+    most: Option<usize>,
+) -> String {
+    let mut names: Vec<_> = functions.map(|function| short(function.unwrap_or("??"))).collect();
     // Rounds of a recursion, also over several functions.
     let mut met = HashSet::new();
     names.retain(|name| met.insert(name.clone()));

@@ -50,6 +50,11 @@ impl Hidden {
         patterns.into_iter().map(pattern).collect::<Result<_, _>>().map(Self)
     }
 
+    /// Returns whether a frame is hidden.
+    pub fn hides(&self, frame: &Frame<'_>) -> bool {
+        self.by(frame).is_some()
+    }
+
     /// The pattern that hides a frame. Boundaries are never hidden.
     pub(crate) fn by(&self, frame: &Frame<'_>) -> Option<Number> {
         if frame.kind != FrameKind::Call || self.0.is_empty() {

@@ -84,7 +84,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
 }
 
 /// Reads lower-case hexadecimal digits. None if the text has others, or an odd number of them.
-pub(crate) fn from_hex(digits: &str) -> Option<Vec<u8>> {
+pub fn from_hex(digits: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
         b'a'..=b'f' => Some(byte - b'a' + 10),

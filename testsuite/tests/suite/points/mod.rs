@@ -6,6 +6,7 @@ mod debuggers;
 mod every_instruction;
 mod frame_addresses;
 mod hybrid_frames;
+mod sentry;
 mod tail_jumps;
 mod two_images;
 mod unwinding;
