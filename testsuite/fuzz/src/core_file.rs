@@ -182,7 +182,7 @@ fn check(input: &[u8]) {
         match core.and_then(|core| core.report(None)) {
             Ok(report) => {
                 assert!(!report.threads.is_empty());
-                for context in report.threads.iter().filter_map(|t| t.context.as_deref()) {
+                for context in report.threads.iter().filter_map(|t| t.context.token()) {
                     let token = context.split('+').next().expect("a word");
                     assert!(Token::parse(token).is_ok(), "{context}");
                 }
@@ -206,7 +206,7 @@ mod tests {
         let core = Core::open(&path, "app".as_ref(), program().0.clone());
         let _ = fs::remove_file(&path);
         let report = core.unwrap().report(None).unwrap();
-        let token = Token::parse(report.threads[0].context.as_deref().unwrap()).unwrap();
+        let token = Token::parse(report.threads[0].context.token().unwrap()).unwrap();
         assert!(!token.damaged && !token.cut);
         // `dump` and `handler`, which has a frame; `recursive` below the signal, which has one, too.
         let point = token.point.unwrap();
