@@ -9,11 +9,12 @@ use std::{fs, io};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
+use flate2::write::GzEncoder;
 use indicatif::{HumanBytes, ProgressBar};
 use pcce::names::{Wanted, hint};
 use pcce::standing::listed;
 use pcce::style::Style;
-use pcce::trace::export::Folded;
+use pcce::trace::export::{Exported, Folded};
 use pcce::trace::{
     self, Compression, Met, Named, Programs, Reader, Selection, Stream, Tables, TraceFile, export,
 };
@@ -107,10 +108,25 @@ pub enum TraceAction {
         /// Names of functions without parameters, template arguments and generic arguments, in folded stacks
         #[arg(long)]
         short: bool,
-        /// So many calls inside of each other, in folded stacks: deeper ones are counted together. What is
-        /// written can grow with the square of this
-        #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
-        depth: u32,
+        /// Only calls of this function, and what is inside of them
+        #[arg(long, value_name = "NAME")]
+        function: Option<String>,
+        /// From this event of each thread on
+        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+        from: u64,
+        /// Up to this event
+        #[arg(long, value_name = "N")]
+        to: Option<u64>,
+        /// The last events of each thread
+        #[arg(long, value_name = "N")]
+        last: Option<u64>,
+        /// So many calls inside of each other. In folded stacks deeper ones are counted together: more than
+        /// 1000 where nothing is given, since what is written can grow with the square of this
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        depth: Option<u32>,
+        /// Only calls with so many events inside of them, in formats of trace viewers
+        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+        least: u64,
     },
     /// Show each call of a function with its context
     Find {
@@ -239,7 +255,7 @@ pub struct Places {
     /// times
     #[arg(long, value_name = "DIR")]
     pub dicts: Vec<PathBuf>,
-    /// File to write [default: standard output]
+    /// File to write, compressed by gzip if its name ends with .gz [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -260,6 +276,9 @@ pub enum ExportFormat {
     /// A picture of the threads' calls over time
     Svg,
 }
+
+/// The calls inside of each other that folded stacks have without `--depth`.
+const FOLDED_DEPTH: u32 = 1000;
 
 /// Runs it.
 pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
@@ -290,7 +309,16 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let mut gaps = missing(&file, &args.trace, counted);
     let mut status = Status::Done;
     let write = |write: &mut dyn FnMut(&mut dyn std::io::Write) -> std::io::Result<()>| {
-        output(args.places.output.as_deref(), |out| write(out))
+        let path = args.places.output.as_deref();
+        let is_packed = path.and_then(Path::extension).is_some_and(|extension| extension == "gz");
+        output(path, |out| {
+            if !is_packed {
+                return write(out);
+            }
+            let mut packed = GzEncoder::new(out, flate2::Compression::fast());
+            write(&mut packed)?;
+            packed.finish().map(|_| ())
+        })
     };
     match action {
         TraceAction::Show { lines, times, function, from, to, depth, last, format, appearance, .. } => {
@@ -336,27 +364,48 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 ReportFormat::Json => text::report_json(&programs.tables, &report, top, out),
             })?;
         }
-        TraceAction::Export { format, short, depth, .. } => {
+        TraceAction::Export { format, short, function, from, to, last, depth, least, .. } => {
+            let is_viewers =
+                matches!(format, ExportFormat::Perfetto | ExportFormat::Chrome | ExportFormat::Speedscope);
+            if *least > 0 && !is_viewers {
+                bail!("--least is for formats of trace viewers: perfetto, chrome, speedscope");
+            }
             let style = Style { short: *short, ..Style::default() };
-            let mut folded = Folded::default();
+            let function = function.as_deref().map(|name| Asked::new(&programs, name)).transpose()?;
+            let functions = function.as_ref().map(|function| function.named.clone());
+            let is_folded = matches!(format, ExportFormat::Folded);
+            let selection = Selection {
+                from: *from,
+                to: *to,
+                last: *last,
+                depth: depth.filter(|_| !is_folded),
+                functions,
+                ..Selection::default()
+            };
+            let depth = depth.unwrap_or(FOLDED_DEPTH);
+            let exported = Exported { selection, least: *least };
+            let (mut folded, mut met) = (Folded::default(), Met::default());
             write(&mut |out| {
                 let streams = streams.clone();
-                gaps += match format {
-                    ExportFormat::Perfetto => export::perfetto(&reader, streams, out),
-                    ExportFormat::Chrome => export::chrome(&reader, streams, out),
-                    ExportFormat::Speedscope => export::speedscope(&reader, streams, out),
+                met = match format {
+                    ExportFormat::Perfetto => export::perfetto(&reader, streams, &exported, out),
+                    ExportFormat::Chrome => export::chrome(&reader, streams, &exported, out),
+                    ExportFormat::Speedscope => export::speedscope(&reader, streams, &exported, out),
                     ExportFormat::Folded => {
-                        folded = export::folded(&reader, streams, *depth, &style, out)?;
-                        Ok(folded.gaps)
+                        folded = export::folded(&reader, streams, &exported.selection, depth, &style, out)?;
+                        Ok(folded.met)
                     }
-                    ExportFormat::Svg => export::timeline(&reader, streams, out),
+                    ExportFormat::Svg => export::timeline(&reader, streams, &exported.selection, out),
                     ExportFormat::Json => {
-                        let all = Selection::default();
-                        trace::show(&reader, streams, &all, &style, true, out).map(|met| met.gaps)
+                        trace::show(&reader, streams, &exported.selection, &style, true, out)
                     }
                 }?;
                 Ok(())
             })?;
+            gaps += met.gaps;
+            if let Some(function) = function.filter(|_| to.is_none()) {
+                status = function.tell(&programs, args.thread, &met, gaps, true);
+            }
             let Folded { deeper, further, .. } = folded;
             if deeper > 0 {
                 note(&format!(

@@ -36,6 +36,7 @@ pub use views::export;
 pub use views::find::{at, find};
 pub use views::named::{Met, Named};
 pub use views::report::{Report, Row, report};
-pub use views::show::{Selection, heading, show};
+pub use views::selection::Selection;
+pub use views::show::{heading, show};
 pub use views::spans::Callee;
 pub use views::stats::{Stats, stats};

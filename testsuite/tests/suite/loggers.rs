@@ -1,7 +1,7 @@
 //! The adapters of loggers, with Debian's packages: `pcce/spdlog.h`, with it `pcce/fmt.h`, and `pcce/glog.h`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pcce_testsuite::{artifact, command, folded, repository, run, work_folder};
 
@@ -16,7 +16,7 @@ fn build(name: &str, folder: &str, flags: &[&str]) -> PathBuf {
 }
 
 /// Runs the program. Returns what it has written to standard output and error, with folded contexts.
-fn lines(folder: &PathBuf) -> Vec<String> {
+fn lines(folder: &Path) -> Vec<String> {
     let mut program = command(folder.join("program"), &[]);
     let ran = run(program.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
     let report = fs::read_to_string(folder.join("report")).expect("verify mode reports");

@@ -8,6 +8,7 @@ pub mod export;
 pub mod find;
 pub mod named;
 pub mod report;
+pub mod selection;
 pub mod show;
 pub mod spans;
 pub mod stats;

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::named::{Met, Named};
+use super::named::Met;
+use super::selection::{Selection, within};
 use super::spans::POINTER;
 use crate::context::{Frame, FrameKind};
 use crate::printable::{json, printable};
@@ -12,27 +13,7 @@ use crate::show::style::Style;
 use crate::trace::event::{End, Event, EventKind, NOT_KEPT};
 use crate::trace::file::Stream;
 use crate::trace::reader::{Reader, forked};
-use crate::trace::replay::Replay;
 use crate::trace::tables::{NONE, Tables};
-
-/// The events that are shown.
-#[derive(Clone, Debug, Default)]
-pub struct Selection {
-    /// From this one on.
-    pub from: u64,
-    /// Up to this one.
-    pub to: Option<u64>,
-    /// The greatest depth; with [`Selection::functions`], counted from their calls.
-    pub depth: Option<u32>,
-    /// The last ones of each stream.
-    pub last: Option<u64>,
-    /// Blocks, too, by their lines.
-    pub lines: bool,
-    /// About when each was.
-    pub times: bool,
-    /// Only calls of these functions, and what is inside of them.
-    pub functions: Option<Named>,
-}
 
 /// Deeper calls are not indented further; their depth stands there.
 const MAX_INDENT: u32 = 60;
@@ -71,15 +52,7 @@ pub fn show<'t>(
     let mut met = Met::default();
     let begin = reader.start();
     for stream in streams {
-        let mut from = selection.from;
-        let mut begun = Begun { chunk: 0, events: 0 };
-        if let Some(last) = selection.last {
-            begun = match selection {
-                Selection { from: 0, to: None, functions: None, .. } => near_end(reader, stream, last)?,
-                _ => Begun { chunk: 0, events: read_through(&mut reader.replay(stream))? },
-            };
-            from = from.max((begun.events + 1).saturating_sub(last));
-        }
+        let (begun, from) = selection.begin(reader, stream)?;
         if !json {
             writeln!(out, "{}:", heading(reader, stream))?;
         }
@@ -143,80 +116,11 @@ pub fn show<'t>(
             }
             out.write_all(line.as_bytes())?;
         }
-        // What is in front of the place where reading began was not asked for.
-        let not_asked_for = if begun.chunk > 0 { replay.cut_off() } else { 0 };
-        met.gaps += replay.finish()? - not_asked_for;
-        met.cut_off += replay.cut_off() - not_asked_for;
+        let (gaps, cut_off) = begun.gaps(&mut replay)?;
+        met.gaps += gaps;
+        met.cut_off += cut_off;
     }
     Ok(met)
-}
-
-/// Where the reading of a stream begins.
-#[derive(Clone, Copy)]
-struct Begun {
-    /// The chunk.
-    chunk: usize,
-    /// The number of events from there on.
-    events: u64,
-}
-
-impl Begun {
-    fn replay<'t>(self, reader: &'t Reader<'_>, stream: &'t Stream) -> Replay<'t> {
-        match self.chunk {
-            0 => reader.replay(stream),
-            chunk => reader.replay_from(stream, chunk, None),
-        }
-    }
-
-    /// The number that users see: how many events of the stream there are up to this one. Where reading has begun in
-    /// its midst, that is not known, and the number counts from the end: the last event has -1.
-    fn number(self, event: u64) -> i64 {
-        if self.chunk == 0 { event as i64 } else { event as i64 - self.events as i64 - 1 }
-    }
-}
-
-/// A place near the end of a stream, behind which there are more than so many events, none of them uncertain: the
-/// beginning of a chunk whose context tells what was active.
-fn near_end(reader: &Reader<'_>, stream: &Stream, last: u64) -> io::Result<Begun> {
-    let mut chunks = 1;
-    while let Some(chunk) = stream.chunks.len().checked_sub(chunks).filter(|chunk| *chunk > 0) {
-        let mut replay = reader.replay_from(stream, chunk, None);
-        let has_gap = replay.by_ref().filter(|event| matches!(event.kind, EventKind::Gap(_))).count() > 0;
-        replay.finish()?;
-        // It was begun as where a ring has kept nothing before.
-        if !has_gap && replay.cut_off() > 0 && replay.events() > last {
-            return Ok(Begun { chunk, events: replay.events() });
-        }
-        chunks *= 2;
-    }
-    Ok(Begun { chunk: 0, events: read_through(&mut reader.replay(stream))? })
-}
-
-/// Reads a stream to its end. Returns the number of events.
-fn read_through(replay: &mut Replay<'_>) -> io::Result<u64> {
-    while replay.next().is_some() {}
-    replay.finish()?;
-    Ok(replay.events())
-}
-
-/// The depth of the innermost function of these that the event is inside of, or that it calls; where one was
-/// inlined, that of the function into which it was.
-fn within(tables: &Tables, functions: &Named, event: &Event, inside: &mut Option<u32>) -> Option<u32> {
-    let left = |depth: u32| match event.kind {
-        EventKind::Landed | EventKind::Again => event.depth < depth,
-        EventKind::Mark | EventKind::Resume => false,
-        _ => event.depth <= depth,
-    };
-    let ended = matches!(event.kind, EventKind::Return | EventKind::OpenReturned);
-    match *inside {
-        Some(depth) if !left(depth) => return Some(depth),
-        // Its own end belongs to it.
-        Some(depth) if ended && event.depth == depth => return inside.take(),
-        _ => *inside = None,
-    }
-    let begins = functions.is_entered(tables, event) || functions.is_inside(tables, event);
-    *inside = begins.then_some(event.depth);
-    *inside
 }
 
 /// The beginning of a line: time, number, and indentation.

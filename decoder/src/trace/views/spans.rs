@@ -108,11 +108,6 @@ impl Spans {
             self.open.pop();
         }
     }
-
-    /// The open ones, outermost first.
-    pub fn open_ones(&self) -> &[Span] {
-        &self.open
-    }
 }
 
 impl Tables {

@@ -8,6 +8,7 @@ mod core_files;
 mod divergent_runs;
 mod ends;
 mod events;
+mod exports;
 mod file;
 mod forks;
 mod function_names;

@@ -62,7 +62,7 @@ fn profiles_for_speedscope_are_balanced() {
         let opened = opened(&export("speedscope"));
         let mut begun = BTreeMap::new();
         for event in export("chrome")["traceEvents"].as_array().expect("events") {
-            if ["B", "i"].contains(&event["ph"].as_str().expect("a phase")) {
+            if ["X", "i"].contains(&event["ph"].as_str().expect("a phase")) {
                 *begun.entry(event["name"].as_str().expect("a name").to_owned()).or_default() += 1;
             }
         }

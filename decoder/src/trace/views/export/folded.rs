@@ -7,7 +7,8 @@ use crate::printable::printable;
 use crate::show::style::Style;
 use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
-use crate::trace::views::spans::{Change, Spans};
+use crate::trace::views::named::Met;
+use crate::trace::views::selection::{Selection, Step, walk};
 
 /// Other contexts are counted together, each with its caller.
 const MAX_CONTEXTS: usize = 1 << 20;
@@ -24,8 +25,7 @@ pub struct Folded {
     pub deeper: u64,
     /// Events in contexts beyond those that are kept.
     pub further: u64,
-    /// Gaps that were met.
-    pub gaps: u64,
+    pub met: Met,
 }
 
 /// A context: a callee below another context.
@@ -70,6 +70,7 @@ impl Contexts {
 pub fn folded<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
+    selection: &Selection,
     depth: u32,
     style: &Style,
     out: &mut dyn Write,
@@ -79,29 +80,36 @@ pub fn folded<'t>(
     let mut contexts = Contexts { rows: vec![root], numbers: HashMap::new(), depth };
     let mut folded = Folded::default();
     for stream in streams {
-        let mut spans = Spans::default();
-        let mut replay = reader.replay(stream);
         let mut active = vec![0];
-        for event in replay.by_ref() {
-            if event.kind.is_counted() {
-                contexts.rows[*active.last().unwrap_or(&0) as usize].events += 1;
-            }
-            spans.event(tables, &event, 0, |change| match change {
-                Change::Begin(span) => {
-                    let parent = *active.last().unwrap_or(&0);
-                    active.push(contexts.below(parent, span.callee));
+        walk(
+            reader,
+            stream,
+            selection,
+            &mut folded.met,
+            |_| 0,
+            |_, _, step| {
+                match step {
+                    Step::Begin(span) => {
+                        let parent = *active.last().unwrap_or(&0);
+                        active.push(contexts.below(parent, span.callee));
+                    }
+                    Step::Found(span) => {
+                        active.pop();
+                        let parent = *active.last().unwrap_or(&0);
+                        active.push(contexts.below(parent, span.callee));
+                    }
+                    Step::End => _ = active.pop(),
+                    // The calls of chosen functions belong to others.
+                    Step::Event(_) if active.len() == 1 && selection.functions.is_some() => {}
+                    // An event belongs to what was active when it came.
+                    Step::Event(event) => {
+                        let innermost = *active.last().unwrap_or(&0);
+                        contexts.rows[innermost as usize].events += u64::from(event.kind.is_counted());
+                    }
                 }
-                Change::Found(span, _) => {
-                    active.pop();
-                    let parent = *active.last().unwrap_or(&0);
-                    active.push(contexts.below(parent, span.callee));
-                }
-                Change::End(_) => {
-                    active.pop();
-                }
-            });
-        }
-        folded.gaps += replay.finish()?;
+                Ok(())
+            },
+        )?;
     }
     let mut path = Vec::new();
     if contexts.rows[0].events > 0 {

@@ -4,20 +4,22 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use super::{Viewer, write_spans};
+use super::{Exported, Viewer, write_spans};
 use crate::printable::json;
 use crate::profile::speedscope::{EXPORTER, SCHEMA};
 use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
 use crate::trace::tables::Tables;
-use crate::trace::views::spans::Callee;
+use crate::trace::views::named::Met;
+use crate::trace::views::spans::{Callee, Span};
 
-/// Writes some streams. Returns the number of gaps.
+/// Writes some streams. Returns what was met.
 pub fn speedscope<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
+    exported: &Exported,
     out: &mut dyn Write,
-) -> io::Result<u64> {
+) -> io::Result<Met> {
     let mut viewer = Speedscope {
         tables: &reader.programs.tables,
         frames: Vec::new(),
@@ -29,7 +31,7 @@ pub fn speedscope<'t>(
         time: 0,
     };
     writeln!(out, r#"{{"$schema":"{SCHEMA}","exporter":"{EXPORTER}","profiles":["#)?;
-    let gaps = write_spans(reader, streams, &mut viewer, out)?;
+    let met = write_spans(reader, streams, exported, &mut viewer, out)?;
     viewer.end_profile(out)?;
     writeln!(out, r#"],"shared":{{"frames":["#)?;
     for (number, name) in viewer.frames.iter().enumerate() {
@@ -37,7 +39,7 @@ pub fn speedscope<'t>(
         writeln!(out, r#"{separator}{{"name":{name}}}"#)?;
     }
     writeln!(out, "]}}}}")?;
-    Ok(gaps)
+    Ok(met)
 }
 
 struct Speedscope<'t> {
@@ -81,16 +83,16 @@ impl Viewer for Speedscope<'_> {
         writeln!(out, r#"{separator}{{{profile},"name":{name},"events":["#)
     }
 
-    fn begin(&mut self, _: &Stream, time: u64, callee: Callee, out: &mut dyn Write) -> io::Result<()> {
-        let frame = *self.callees.entry(callee).or_insert_with(|| {
-            self.frames.push(json(&self.tables.callee_name(callee)));
+    fn begin(&mut self, _: &Stream, span: &Span, out: &mut dyn Write) -> io::Result<()> {
+        let frame = *self.callees.entry(span.callee).or_insert_with(|| {
+            self.frames.push(json(&self.tables.callee_name(span.callee)));
             self.frames.len() - 1
         });
         self.open.push(frame);
-        self.event('O', frame, time, out)
+        self.event('O', frame, span.start, out)
     }
 
-    fn end(&mut self, _: &Stream, time: u64, out: &mut dyn Write) -> io::Result<()> {
+    fn end(&mut self, _: &Stream, time: u64, _: &Span, out: &mut dyn Write) -> io::Result<()> {
         let frame = self.open.pop().expect("what ends has begun");
         self.event('C', frame, time, out)
     }

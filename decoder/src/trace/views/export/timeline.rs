@@ -8,9 +8,12 @@ use crate::printable::printable;
 use crate::show::style::short;
 use crate::trace::file::Stream;
 use crate::trace::reader::Reader;
+use crate::trace::replay::Replay;
+use crate::trace::views::named::Met;
 use crate::trace::views::report::Totals;
+use crate::trace::views::selection::{Selection, Step, walk};
 use crate::trace::views::show::heading;
-use crate::trace::views::spans::{Callee, Change, Span, Spans};
+use crate::trace::views::spans::{Callee, Span};
 
 /// Width of the picture, in pixels; each is a column of events.
 const COLUMNS: u64 = 1200;
@@ -82,46 +85,54 @@ impl Columns {
     }
 }
 
-/// Writes the picture, as SVG. Returns how many gaps were met.
+/// Writes the picture, as SVG. Returns what was met.
 pub fn timeline<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
+    selection: &Selection,
     out: &mut dyn Write,
-) -> io::Result<u64> {
+) -> io::Result<Met> {
     let tables = &reader.programs.tables;
     let mut totals = Totals::new(tables);
     let mut drawn = Vec::new();
     let mut left_out = 0;
-    let mut gaps = 0;
+    let mut met = Met::default();
     for stream in streams {
         if drawn.len() >= MAX_STREAMS {
             left_out += 1;
             continue;
         }
         // The first reading counts the events, which gives the number of events for each column.
-        let mut replay = reader.replay(stream);
-        while let Some(event) = replay.next() {
-            totals.event(tables, &event, replay.events(), || 0);
-        }
-        gaps += replay.finish()?;
-        let events = replay.events();
-        if events == 0 {
+        let clock = |replay: &Replay<'_>| replay.events().saturating_sub(1);
+        let mut range = None;
+        walk(reader, stream, selection, &mut met, clock, |replay, now, step| {
+            if let Step::Event(event) = step {
+                totals.event(tables, &event, replay.events(), || 0);
+                let (first, _) = range.unwrap_or((now, now));
+                range = Some((first, replay.events()));
+            }
+            Ok(())
+        })?;
+        let Some((first, events)) =
+            range.map(|(first, end)| (first, end - first)).filter(|range| range.1 > 0)
+        else {
             continue;
-        }
+        };
         let mut columns = Columns { per_column: events.div_ceil(COLUMNS), ..Columns::default() };
-        let mut spans = Spans::default();
-        let mut replay = reader.replay(stream);
-        while let Some(event) = replay.next() {
-            let now = replay.events();
-            columns.advance(now.saturating_sub(1), spans.open_ones());
-            columns.deepest = columns.deepest.max(event.depth + 1);
-            spans.event(tables, &event, now.saturating_sub(1), |change| {
-                if let Change::End(span) = change {
-                    columns.add(&span, now);
+        let mut open: Vec<Span> = Vec::new();
+        let clock = |replay: &Replay<'_>| replay.events().saturating_sub(1).saturating_sub(first);
+        walk(reader, stream, selection, &mut Met::default(), clock, |_, now, step| {
+            match step {
+                Step::Begin(span) => open.push(span),
+                Step::Found(span) => open.last_mut().expect("it has begun").callee = span.callee,
+                Step::End => columns.add(&open.pop().expect("what ends has begun"), now + 1),
+                Step::Event(event) => {
+                    columns.advance(now, &open);
+                    columns.deepest = columns.deepest.max(event.depth + 1);
                 }
-            });
-        }
-        replay.finish()?;
+            }
+            Ok(())
+        })?;
         columns.finish();
         drawn.push((heading(reader, stream), events, columns));
     }
@@ -172,7 +183,7 @@ pub fn timeline<'t>(
 {body}
 </svg>"##
     )?;
-    Ok(gaps)
+    Ok(met)
 }
 
 /// Draws a thread from `top` on. Returns where the next one begins.
