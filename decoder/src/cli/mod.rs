@@ -237,6 +237,7 @@ the context in which the thread was created. TOKEN+THREADTOKEN, as one word, is 
 Without DICT the dictionaries are found by build id: in the folders of --dicts, in /usr/lib/debug, and from the servers
 that DEBUGINFOD_URLS names. So one command decodes the tokens of many builds.
 
+Shared libraries that DICT is linked with, if that is the program, are found where its loader finds them.
 A crash report (its first line starts with `pcce-crash-report:`) is copied as text, each context in it replaced by its
 trace; in the other formats, only the contexts are written.
 
@@ -294,6 +295,7 @@ json    with --collapse only: one object a line for each context, {\"count\": N,
 
 Without PROGRAM (no file, or a log as the first one) the dictionaries are found by build id: in the folders of --dicts,
 in /usr/lib/debug, and from the servers that DEBUGINFOD_URLS names. A log may have tokens of many builds.
+Shared libraries that PROGRAM is linked with are found where its loader finds them.
 
 TOKEN+THREADTOKEN, as one word, gives the context across threads. Tokens that cannot be decoded stay as they are.
 

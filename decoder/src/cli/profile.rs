@@ -12,6 +12,7 @@ use pcce::load::load;
 use pcce::profile::diff::Side;
 use pcce::profile::report::Selection;
 use pcce::profile::{Kind, Metric, Profile, Stacks, diff, flame, pprof, report, speedscope};
+use pcce::store::Store;
 use pcce::style::Style;
 use pcce_dictionary::Dictionary;
 
@@ -59,11 +60,21 @@ pub fn read_profile(
         dictionaries.push(load(path)?);
     }
     let mut decoder = Decoder::new(&dictionaries)?;
-    for (number, path) in std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).enumerate() {
-        decoder.set_program(number, path.to_owned(), None);
+    let files = || std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).map(Path::to_owned);
+    for (number, path) in files().enumerate() {
+        decoder.set_program(number, path, None);
     }
-    let stacks = Stacks::decode(&profile, &decoder, style)
-        .map_err(|(token, failure)| anyhow::anyhow!("{path}: token {token}: {failure}"))?;
+    let decode = |decoder: &Decoder| {
+        Stacks::decode(&profile, decoder, style)
+            .map_err(|(token, failure)| anyhow::anyhow!("{path}: token {token}: {failure}"))
+    };
+    let mut stacks = decode(&decoder)?;
+    if !stacks.missing.is_empty() {
+        let given = dictionaries.iter().cloned().zip(files()).collect();
+        if let Some(decoder) = Store::new(&[], given).with_libraries(program, true).decoder(&stacks.missing) {
+            stacks = decode(decoder)?;
+        }
+    }
     for id in &stacks.missing {
         super::message(&format!(
             "no dictionary was given for the module with build id {id}, and its calls are left out; give the \

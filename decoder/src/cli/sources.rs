@@ -25,12 +25,12 @@ const START: Duration = Duration::from_secs(2);
 pub struct Sources {
     /// The decoder with the dictionaries that were given.
     pub decoder: Decoder,
-    store: Option<Store>,
+    store: Store,
 }
 
 impl Sources {
-    /// Opens the dictionaries. They are looked up by build id if no program is given, or if folders are.
-    /// `numbers` is a file of numbers, which are then decoded, too.
+    /// Opens the dictionaries. They are looked up by build id if no program is given, or if folders are; those of the
+    /// program's shared libraries always. `numbers` is a file of numbers, which are then decoded, too.
     ///
     /// # Errors
     /// A file cannot be read, or neither is nor has a dictionary; dictionaries do not fit together; or `numbers`
@@ -59,13 +59,18 @@ impl Sources {
         if let Some(numbers) = &numbers {
             decoder.set_numbers(numbers.clone());
         }
-        let store = searches.then(|| Store::new(folders, dictionaries).with_numbers(numbers));
+        let given = dictionaries.into_iter().zip(paths().map(Path::to_owned)).collect();
+        let store = Store::new(folders, given).with_numbers(numbers);
+        let store = match program {
+            Some(program) => store.with_libraries(program, !searches),
+            None => store,
+        };
         Ok(Self { decoder, store })
     }
 
     /// A session that has not seen a token.
     pub fn session(&self, format: Format) -> Session<'_> {
-        Session::new(&self.decoder, format).searching(self.store.as_ref())
+        Session::new(&self.decoder, format).searching(&self.store)
     }
 }
 

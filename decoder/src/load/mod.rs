@@ -1,6 +1,7 @@
 //! Dictionaries from files, in either form: the JSON document, or the program itself.
 
 pub mod debug_files;
+pub(crate) mod libraries;
 pub mod program;
 
 use std::fs;

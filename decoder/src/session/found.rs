@@ -42,6 +42,11 @@ impl<'d> Found<'d> {
         build_id.clone_into(&mut self.build);
     }
 
+    /// The next token is one of the dictionaries given.
+    pub(super) fn forget_last(&mut self) {
+        self.last = None;
+    }
+
     /// The session that had the last token.
     pub(super) fn last(&self) -> Option<&Session<'d>> {
         self.sessions.get(&self.last?)
@@ -81,6 +86,7 @@ impl<'d> Found<'d> {
     /// A failure for want of a dictionary says where it was looked for.
     pub(super) fn explained(&self, failure: Failure) -> Failure {
         match failure {
+            failure if !self.store.searches() => failure,
             Failure::Decode(DecodeError::OtherBuild { token, .. }) => {
                 Failure::NotFound { ids: token, places: self.store.looked() }
             }

@@ -198,8 +198,8 @@ impl<'d> Session<'d> {
 
     /// Lets the session look for dictionaries that the decoder lacks.
     #[must_use]
-    pub fn searching(self, store: Option<&'d Store>) -> Self {
-        Self { found: store.map(|store| Box::new(Found::new(store))), ..self }
+    pub fn searching(self, store: &'d Store) -> Self {
+        Self { found: Some(Box::new(Found::new(store))), ..self }
     }
 
     /// A crash report says that the program of the next tokens has this whole build id.
@@ -215,14 +215,14 @@ impl<'d> Session<'d> {
     /// # Errors
     /// Errors of `out`; what is wrong with the text is in the [`Outcome`].
     pub fn decode(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<Outcome> {
-        if let Some(mut found) = self.found.take() {
-            let decoded =
-                found.session(self, text).map(|session| (session.decode(text, out), session.renderer.any));
-            self.found = Some(found);
-            if let Some((outcome, any)) = decoded {
-                self.renderer.any = any;
-                return outcome;
-            }
+        if let Some(found) = &mut self.found {
+            found.forget_last();
+        }
+        // In a process of the program, what no given dictionary knows would be code that is not instrumented.
+        if self.of_program
+            && let Some(outcome) = self.decode_found(text, out)
+        {
+            return outcome;
         }
         let known = self.memo.slot(text).filter(|(slot, _)| slot.text == text);
         if let Some((slot, _)) = known {
@@ -230,7 +230,14 @@ impl<'d> Session<'d> {
             out.write_all(&slot.output)?;
             return Ok(Outcome::Decoded);
         }
-        match self.read(text) {
+        let filled = self.fill_context(text);
+        if !self.of_program
+            && self.is_lacking(&filled)
+            && let Some(outcome) = self.decode_found(text, out)
+        {
+            return outcome;
+        }
+        match self.limited(filled) {
             Ok(()) if self.missing().next().is_some() => {
                 self.renderer.context(text, &self.context, out)?;
                 Ok(Outcome::Incomplete)
@@ -252,20 +259,33 @@ impl<'d> Session<'d> {
     /// # Errors
     /// What is wrong with the text.
     pub fn frames(&mut self, text: &[u8]) -> Result<Vec<Frame<'d>>, Failure> {
-        if let Some(mut found) = self.found.take() {
-            let frames = found.session(self, text).map(|session| session.frames(text));
-            self.found = Some(found);
-            if let Some(frames) = frames {
-                return frames;
-            }
+        if let Some(found) = &mut self.found {
+            found.forget_last();
         }
-        self.read(text)?;
+        if self.of_program
+            && let Some(frames) = self.with_found(text, |session| session.frames(text))
+        {
+            return frames;
+        }
+        let filled = self.fill_context(text);
+        if !self.of_program
+            && self.is_lacking(&filled)
+            && let Some(frames) = self.with_found(text, |session| session.frames(text))
+        {
+            return frames;
+        }
+        self.limited(filled)?;
         Ok(self.decoder.frames(&self.context).collect())
     }
 
-    /// Fills the context of a token or number that is not too long.
-    fn read(&mut self, text: &[u8]) -> Result<(), Failure> {
-        let filled = self.fill_context(text).and_then(|()| match self.context.pieces_shown() {
+    /// Returns whether dictionaries are missing for what was decoded.
+    fn is_lacking(&self, filled: &Result<(), Failure>) -> bool {
+        filled.is_err() || self.missing().next().is_some()
+    }
+
+    /// A context that is too long is a failure.
+    fn limited(&mut self, filled: Result<(), Failure>) -> Result<(), Failure> {
+        let limited = filled.and_then(|()| match self.context.pieces_shown() {
             pieces if pieces > self.limit => Err(Failure::LongContext { pieces, limit: self.limit }),
             pieces if pieces > SHORT => match self.left.checked_sub(pieces) {
                 Some(left) => {
@@ -276,10 +296,26 @@ impl<'d> Session<'d> {
             },
             _ => Ok(()),
         });
-        filled.map_err(|failure| match &self.found {
+        limited.map_err(|failure| match &self.found {
             Some(found) => found.explained(failure),
             None => failure,
         })
+    }
+
+    /// Decodes a token by dictionaries that were looked for, if some were found.
+    fn decode_found(&mut self, text: &[u8], out: &mut impl Write) -> Option<io::Result<Outcome>> {
+        let decoded = self.with_found(text, |session| (session.decode(text, out), session.renderer.any));
+        let (outcome, any) = decoded?;
+        self.renderer.any = any;
+        Some(outcome)
+    }
+
+    /// Does something with the session of dictionaries that were looked for, if some were found.
+    fn with_found<R>(&mut self, text: &[u8], work: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        let mut found = self.found.take()?;
+        let result = found.session(self, text).map(work);
+        self.found = Some(found);
+        result
     }
 
     /// A session of another decoder that writes as this one does.

@@ -1,4 +1,5 @@
-//! Dictionaries by build id: the folders in which they are kept, and debuginfod.
+//! Dictionaries by build id: the shared libraries of a program, the folders in which dictionaries are kept, and
+//! debuginfod.
 //!
 //! A folder has dictionaries below `.build-id`, as debuggers know it (`.build-id/ab/cdef….debug` is a debug
 //! file with build id abcdef…, `.build-id/ab/cdef….pcce.json` a dictionary), or as files of any name. A token
@@ -19,7 +20,8 @@ use pcce_dictionary::section::SECTION;
 use crate::code::elf::ELF_MAGIC;
 use crate::decode::Decoder;
 use crate::load::debug_files::{self, ask_debuginfod, debuginfod};
-use crate::load::load;
+use crate::load::libraries::libraries;
+use crate::load::{load, read_file};
 use crate::numbers::Numbers;
 use crate::token::{BuildId, from_hex};
 
@@ -36,24 +38,47 @@ const MAX_ABSENT: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Store {
     folders: Vec<PathBuf>,
-    /// Dictionaries that are there from the start.
-    given: Vec<Dictionary>,
+    /// The program whose shared libraries are looked at first.
+    program: Option<PathBuf>,
+    /// Those libraries.
+    libraries: OnceLock<HashMap<BuildId, PathBuf>>,
+    /// False if nothing else is looked at.
+    searches: bool,
+    /// Dictionaries that are there from the start, each with its file.
+    given: Vec<(Dictionary, PathBuf)>,
     /// The interned numbers that decoders look up.
     numbers: Option<Numbers>,
     /// Files of the folders by the start of their build id, which are named otherwise.
     files: OnceLock<HashMap<BuildId, PathBuf>>,
-    places: Mutex<HashMap<BuildId, Option<PathBuf>>>,
+    places: Mutex<HashMap<BuildId, Option<Place>>>,
     whole: Mutex<HashMap<BuildId, String>>,
     /// Files that were found and are of no use, and why.
     useless: Mutex<Vec<String>>,
     decoders: FrozenMap<Vec<BuildId>, Box<Decoder>>,
 }
 
+/// A file with a dictionary.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    path: PathBuf,
+    /// The library itself, if that is its debug file.
+    stripped: Option<PathBuf>,
+}
+
+impl From<PathBuf> for Place {
+    fn from(path: PathBuf) -> Self {
+        Self { path, stripped: None }
+    }
+}
+
 impl Store {
     /// Looks in these folders, then where the system keeps debug files, and asks debuginfod at last.
-    pub fn new(folders: &[PathBuf], given: Vec<Dictionary>) -> Self {
+    pub fn new(folders: &[PathBuf], given: Vec<(Dictionary, PathBuf)>) -> Self {
         Self {
             folders: folders.iter().cloned().chain([PathBuf::from(debug_files::SYSTEM)]).collect(),
+            program: None,
+            libraries: OnceLock::new(),
+            searches: true,
             given,
             numbers: None,
             files: OnceLock::new(),
@@ -64,6 +89,18 @@ impl Store {
         }
     }
 
+    /// Looks at the shared libraries that the program is linked with first, where its loader finds them, and, if
+    /// `only`, nowhere else.
+    #[must_use]
+    pub fn with_libraries(self, program: &Path, only: bool) -> Self {
+        Self { program: Some(program.to_owned()), searches: !only, ..self }
+    }
+
+    /// Returns whether dictionaries are looked for that do not belong to the program.
+    pub fn searches(&self) -> bool {
+        self.searches
+    }
+
     /// Lets the decoders look up interned numbers.
     #[must_use]
     pub fn with_numbers(self, numbers: Option<Numbers>) -> Self {
@@ -72,10 +109,9 @@ impl Store {
 
     /// The decoder for a token of these images, if a dictionary was found that was not given.
     pub fn decoder(&self, images: &[BuildId]) -> Option<&Decoder> {
-        let given = |id: &BuildId| self.given.iter().any(|d| d.build_id.starts_with(&id.to_string()));
+        let given = |id: &BuildId| self.given.iter().any(|(d, _)| d.build_id.starts_with(&id.to_string()));
         let absent = images.iter().filter(|id| !id.as_bytes().is_empty() && !given(id));
-        let mut found: Vec<(BuildId, PathBuf)> =
-            absent.filter_map(|id| Some((*id, self.find(id)?))).collect();
+        let mut found: Vec<(BuildId, Place)> = absent.filter_map(|id| Some((*id, self.find(id)?))).collect();
         found.sort_unstable();
         found.dedup();
         if found.is_empty() {
@@ -85,24 +121,27 @@ impl Store {
         if let Some(decoder) = self.decoders.get(&key) {
             return Some(decoder);
         }
-        let mut dictionaries = self.given.clone();
-        let mut paths = Vec::new();
-        for (id, path) in found {
-            match load(&path) {
+        let (mut dictionaries, mut places): (Vec<_>, Vec<_>) = self
+            .given
+            .iter()
+            .map(|(dictionary, path)| (dictionary.clone(), Place::from(path.clone())))
+            .unzip();
+        for (id, place) in found {
+            match load(&place.path) {
                 Ok(dictionary) => {
                     dictionaries.push(dictionary);
-                    paths.push(path);
+                    places.push(place);
                 }
                 Err(error) => self.is_useless(&id, error.to_string()),
             }
         }
-        if paths.is_empty() {
+        if places.len() == self.given.len() {
             return None;
         }
         match Decoder::new(&dictionaries) {
             Ok(mut decoder) => {
-                for (number, path) in paths.into_iter().enumerate() {
-                    decoder.set_program(self.given.len() + number, path, None);
+                for (number, place) in places.into_iter().enumerate() {
+                    decoder.set_program(number, place.path, place.stripped);
                 }
                 if let Some(numbers) = &self.numbers {
                     decoder.set_numbers(numbers.clone());
@@ -145,16 +184,28 @@ impl Store {
         }
     }
 
-    fn find(&self, id: &BuildId) -> Option<PathBuf> {
+    fn find(&self, id: &BuildId) -> Option<Place> {
         if let Some(known) = lock(&self.places).get(id) {
             return known.clone();
         }
-        let place = self.look(id);
+        let look = || self.look(id).map(Place::from);
+        let place = self.library(id).or_else(|| self.searches.then(look).flatten());
         let mut places = lock(&self.places);
         if place.is_some() || places.len() < MAX_ABSENT {
             places.insert(*id, place.clone());
         }
         place
+    }
+
+    /// The shared library of the program, or its debug file, if that has its dictionary.
+    fn library(&self, id: &BuildId) -> Option<Place> {
+        let program = self.program.as_deref()?;
+        let path = self.libraries.get_or_init(|| libraries(program)).get(id)?;
+        if build_id(path).as_ref() == Some(id) {
+            return Some(path.clone().into());
+        }
+        let debug_file = debug_files::find(path, &read_file(path).ok()?)?;
+        Some(Place { path: debug_file, stripped: Some(path.clone()) })
     }
 
     fn look(&self, id: &BuildId) -> Option<PathBuf> {

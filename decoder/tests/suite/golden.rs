@@ -79,7 +79,7 @@ fn numbers_of_version_1_decode_to_the_same_frames() {
     let store = Store::new(std::slice::from_ref(&folder), Vec::new()).with_numbers(Some(numbers()));
     let mut given = Decoder::new(&[]).unwrap();
     given.set_numbers(numbers());
-    let mut session = Session::new(&given, Format::Json).searching(Some(&store));
+    let mut session = Session::new(&given, Format::Json).searching(&store);
     let frames = fs::read_to_string(folder.join("v1.frames")).unwrap();
     assert_eq!(frames.lines().count(), 61);
     for expected in frames.lines() {

@@ -2,6 +2,7 @@
 //! nothing else, and by clang with an installed PCCE (`find_package`, `pcce_instrument`). It works, and a context that
 //! crosses its libraries is decoded.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,13 +22,16 @@ fn check_app(app: &Path, library: &Path) {
     let report = fs::read_to_string(&report).expect("verify mode reports");
     assert!(report.ends_with(" 0 mismatches\n"), "{report}");
 
-    let decoded = Command::new(artifact("pcce"))
-        .args(["decode", "--format", "folded", "--dict"])
-        .args([library.as_os_str(), app.as_os_str(), lines[1].as_ref()])
-        .output();
-    let decoded =
-        String::from_utf8(checked("pcce decode", decoded).unwrap_or_else(|e| panic!("{e:#}")).stdout)
-            .expect("text");
+    let decode = |more: &[&OsStr]| {
+        let words = [&["decode".as_ref(), "--format".as_ref(), "folded".as_ref()], more].concat();
+        let decoded =
+            Command::new(artifact("pcce")).args(words).args([app.as_os_str(), lines[1].as_ref()]).output();
+        let decoded = checked("pcce decode", decoded).unwrap_or_else(|e| panic!("{e:#}"));
+        String::from_utf8(decoded.stdout).expect("text")
+    };
+    // The library is where the loader finds it.
+    let decoded = decode(&[]);
+    assert_eq!(decode(&["--dict".as_ref(), library.as_os_str()]), decoded);
     let frames: Vec<&str> = decoded.trim().trim_end_matches(" 1").split(';').collect();
     assert_eq!(frames.first(), Some(&"main"), "{decoded}");
     assert_eq!(frames.last(), Some(&"rectangle"), "{decoded}");

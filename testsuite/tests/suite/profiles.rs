@@ -147,10 +147,21 @@ fn contexts_go_through_libraries() {
         let profile = folder.join("profile");
         run(command(folder.join("program"), &[]).env("PCCE_HEAP_PROFILE", &profile)).expect_success();
         let library = folder.join("liblibrary.so").display().to_string();
-        let mut pcce =
-            command(artifact("pcce"), &["heap", "folded", "--by", "allocated", "--dict", &library]);
-        let found = run(pcce.arg(folder.join("program")).arg(&profile)).expect_success().stdout;
-        assert_eq!(found, "main;call;outer;inner;malloc 60\n", "{mode}");
+        let shows = |more: &[&str]| {
+            let words = [&["heap", "folded", "--by", "allocated"], more].concat();
+            let mut pcce = command(artifact("pcce"), &words);
+            let found = run(pcce.arg(folder.join("program")).arg(&profile)).expect_success().stdout;
+            assert_eq!(found, "main;call;outer;inner;malloc 60\n", "{mode} {more:?}");
+        };
+        shows(&["--dict", &library]);
+        // The library is where the loader finds it; what was stripped from it is beside it.
+        shows(&[]);
+        let objcopy = |words: &[&str]| {
+            run(command("objcopy", words).current_dir(&folder)).expect_success();
+        };
+        objcopy(&["--only-keep-debug", "liblibrary.so", "liblibrary.debug"]);
+        objcopy(&["--strip-all", "--add-gnu-debuglink=liblibrary.debug", "liblibrary.so"]);
+        shows(&[]);
     }
 }
 
