@@ -43,6 +43,6 @@ pub use decode::{DecodeError, Decoder};
 pub use images::{Cause, InvalidDictionary};
 pub use load::{debug_files, program};
 pub use pcce_names as names;
-pub use session::{filter, store};
+pub use session::{filter, json_lines, store};
 pub use show::{folding, graph, render, standing, style};
 pub use token::{Token, TokenError};

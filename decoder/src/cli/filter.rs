@@ -9,6 +9,7 @@ mod logs;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,6 +17,7 @@ use std::thread;
 
 use anyhow::Context;
 use pcce::filter::{Census, Failures, Filter, Words, is_token_byte};
+use pcce::json_lines::{Field, JsonLines};
 use pcce::render::Format;
 use pcce::session::Session;
 use pcce::store;
@@ -53,11 +55,14 @@ enum Result {
 /// Copies the logs to the output, or counts their contexts.
 pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     let format = match args.format {
+        FilterFormat::Text if args.field.is_some() && !args.collapse => Format::Text,
         FilterFormat::Text => Format::Below,
         FilterFormat::Folded => Format::InPlace,
-        FilterFormat::Json if args.collapse => Format::Json,
+        FilterFormat::Json if args.collapse || args.field.is_some() => Format::Json,
         FilterFormat::Json => {
-            anyhow::bail!("`--format json` is for contexts, not for a log: it needs `--collapse`")
+            anyhow::bail!(
+                "`--format json` is for contexts, not for any log: it needs `--collapse` or `--field`"
+            )
         }
     };
     // The first file may be a log already: dictionaries are recognised by their content.
@@ -79,15 +84,17 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     let mut out = Output::open(args.output.as_deref(), &logs)?;
     let progress = logs.progress(args.output.is_some());
 
-    let threads = thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+    let available = || thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+    let threads = args.jobs.map_or_else(available, NonZero::get);
     let (inputs, results): (Vec<_>, Vec<_>) = (0..threads)
         .map(|_| {
             let (to_worker, input) = sync_channel(WAITING);
             let (result, from_worker) = sync_channel(WAITING);
             let (sources, collapse) = (Arc::clone(&sources), args.collapse);
-            let style = style.clone();
+            let (style, field) = (style.clone(), args.field.as_deref().map(Field::new));
             thread::spawn(move || {
-                work(sources.session(format).styled(&style), collapse, &input, &result);
+                let session = sources.session(format).styled(&style);
+                work(Work::new(session, collapse, field), &input, &result);
             });
             (to_worker, from_worker)
         })
@@ -126,9 +133,10 @@ pub fn run(args: &FilterArgs) -> anyhow::Result<Status> {
     progress.finish_and_clear();
     if args.collapse {
         let mut buffered = BufWriter::with_capacity(CHUNK, &mut out.file);
-        let failed = census.write(sources.session(format).styled(&style), &mut buffered);
+        let failed =
+            census.write(|| sources.session(format).styled(&style), threads, args.top, &mut buffered);
         let failed = failed.and_then(|failed| buffered.flush().map(|()| failed));
-        failures = failed.with_context(|| out.name.clone())?;
+        failures.merge(failed.with_context(|| out.name.clone())?);
     }
     let starts = reader.join().unwrap_or_default();
     Ok(report(&failures, args.collapse, |line| place(&paths, &starts, line)))
@@ -158,6 +166,13 @@ fn report(failures: &Failures, collapse: bool, place: impl Fn(u64) -> String) ->
             1 => format!("1 token was not decoded: {at}: {failure}"),
             count => format!("{count} tokens were not decoded, and {left}; the first one: {at}: {failure}"),
         });
+    }
+    if let Some((line, error)) = &failures.not_json.first {
+        super::message(&format!(
+            "tokens in lines that are no JSON objects (--field) were not decoded: {} lines; the first one: {}: {error}",
+            failures.not_json.count,
+            place(*line)
+        ));
     }
     for (id, counted) in &failures.missing {
         super::message(&format!(
@@ -197,25 +212,78 @@ impl Output {
     }
 }
 
-/// Decodes blocks until the input ends, or the writer has gone.
-fn work(session: Session<'_>, collapse: bool, input: &Receiver<Input>, result: &SyncSender<Result>) {
-    let words = if session.has_numbers() { Words::TokensAndNumbers } else { Words::Tokens };
-    let mut filter = Filter::new(session);
-    let mut census = Census::default();
+/// What is done with the blocks of a thread.
+enum Work<'d> {
+    Filter(Box<Filter<'d>>),
+    JsonLines(Box<JsonLines<'d>>),
+    Count(Box<Count>),
+}
+
+/// The tokens that were counted so far.
+struct Count {
+    census: Census,
+    words: Words,
+    /// Where they are in JSON lines.
+    field: Option<Field>,
+    failures: Failures,
+}
+
+impl<'d> Work<'d> {
+    fn new(session: Session<'d>, collapse: bool, field: Option<Field>) -> Self {
+        match field {
+            field if collapse => {
+                let (census, words) = (Census::default(), session.words());
+                Self::Count(Box::new(Count { census, words, field, failures: Failures::default() }))
+            }
+            Some(field) => Self::JsonLines(Box::new(JsonLines::new(session, field))),
+            None => Self::Filter(Box::new(Filter::new(session))),
+        }
+    }
+
+    /// Returns the output of a block; `full` may take what there is of it, whenever that is much.
+    fn block(&mut self, text: &[u8], line: u64, full: impl FnMut(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut reserve = || out.reserve(text.len() + text.len() / 8);
+        match self {
+            Self::Filter(filter) => {
+                reserve();
+                filter.text(text, line, &mut out, full);
+            }
+            Self::JsonLines(lines) => {
+                reserve();
+                lines.text(text, line, &mut out, full);
+            }
+            Self::Count(count) => match &count.field {
+                None => count.census.text(text, line, count.words),
+                Some(field) => {
+                    count.census.json_lines(text, line, count.words, field, &mut count.failures);
+                }
+            },
+        }
+        out
+    }
+
+    fn end(self) -> (Failures, Census) {
+        match self {
+            Self::Filter(filter) => (filter.failures, Census::default()),
+            Self::JsonLines(lines) => (lines.failures, Census::default()),
+            Self::Count(count) => (count.failures, count.census),
+        }
+    }
+}
+
+/// Works until the input ends, or the writer has gone.
+fn work(mut work: Work<'_>, input: &Receiver<Input>, result: &SyncSender<Result>) {
     for input in input {
         let sent = match input {
-            Input::Block(text, line) if collapse => {
-                census.text(&text, line, words);
-                Result::Block(Vec::new(), text.len() as u64)
-            }
             Input::Block(text, line) => {
-                let mut out = Vec::with_capacity(text.len() + text.len() / 8);
                 // If the writer has gone, sending the block's end fails, too, and ends the loop.
-                filter.text(&text, line, &mut out, |out| _ = result.send(Result::Part(std::mem::take(out))));
+                let out = work.block(&text, line, |out| _ = result.send(Result::Part(std::mem::take(out))));
                 Result::Block(out, text.len() as u64)
             }
             Input::End(why) => {
-                let _ = result.send(Result::End(why, Box::new(std::mem::take(&mut filter.failures)), census));
+                let (failures, census) = work.end();
+                let _ = result.send(Result::End(why, Box::new(failures), census));
                 return;
             }
         };

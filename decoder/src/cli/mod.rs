@@ -22,6 +22,7 @@ pub mod views;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -236,8 +237,8 @@ the context in which the thread was created. TOKEN+THREADTOKEN, as one word, is 
 
 Without DICT the dictionaries are found by build id: in the folders of --dicts, in /usr/lib/debug, and from the servers
 that DEBUGINFOD_URLS names. So one command decodes the tokens of many builds.
-
 Shared libraries that DICT is linked with, if that is the program, are found where its loader finds them.
+
 A crash report (its first line starts with `pcce-crash-report:`) is copied as text, each context in it replaced by its
 trace; in the other formats, only the contexts are written.
 
@@ -271,6 +272,16 @@ pub struct FilterArgs {
     /// one first
     #[arg(long)]
     pub collapse: bool,
+    /// With --collapse, so many contexts only
+    #[arg(long, value_name = "N", requires = "collapse")]
+    pub top: Option<usize>,
+    /// The logs are JSON lines: decode the token in this member of each object (A.B: member B of object A), and add a
+    /// member NAME_frames with its calls
+    #[arg(long, value_name = "NAME")]
+    pub field: Option<String>,
+    /// So many threads decode [default: one for each processor, 16 at most]
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZero<usize>>,
     /// Form of the contexts
     #[arg(long, value_enum, default_value_t = FilterFormat::Text)]
     pub format: FilterFormat,
@@ -291,7 +302,10 @@ const FILTER_HELP: &str = "Any bytes may stand around the tokens.
 text    the line stays as it is, and the calls follow below it, indented, one frame a line, innermost first;
         with --collapse a line `N times`, the calls below it, and an empty line between contexts
 folded  outermost;…;innermost in place of the token; with --collapse behind it the count (for flamegraph.pl and others)
-json    with --collapse only: one object a line for each context, {\"count\": N, \"frames\": […]}
+json    with --collapse: one object a line for each context, {\"count\": N, \"frames\": […]}
+
+With --field the lines stay JSON: NAME_frames is a list of the lines of text, with json a list of frames as of `pcce
+decode`, and with folded one text. NAME may hold a token, a text with one in it (the first one counts), or a number.
 
 Without PROGRAM (no file, or a log as the first one) the dictionaries are found by build id: in the folders of --dicts,
 in /usr/lib/debug, and from the servers that DEBUGINFOD_URLS names. A log may have tokens of many builds.
@@ -306,7 +320,8 @@ Examples:
   pcce filter ./app app.log.1 app.log -o decoded.log
   pcce filter --dicts /srv/dictionaries fleet.log
   tail -f app.log | pcce filter app.pcce.json --format folded
-  pcce filter ./app app.log --collapse | head -n 40
+  pcce filter ./app app.log --collapse --top 5
+  pcce filter ./app app.jsonl --field context --format json
   PCCE_NUMBERS=app.numbers ./app | pcce filter --numbers app.numbers ./app";
 
 /// Arguments of `pcce core`.

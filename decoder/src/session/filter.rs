@@ -3,9 +3,12 @@
 //! The text is bytes, which need not be UTF-8. Everything but tokens that can be decoded is copied as it is.
 //! Numbers of contexts are looked for where the decoder knows what interned ones stand for.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::ops::Range;
+use std::thread;
 
 use memchr::{memchr, memmem};
 use pcce_abi::token::SUBMITTED;
@@ -18,7 +21,7 @@ use crate::token::BuildId;
 const MAX_NAMED: usize = 64;
 
 /// The number of bytes of output from which on they are handed over.
-const MUCH: usize = 1 << 22;
+pub(super) const MUCH: usize = 1 << 22;
 
 /// The beginning of tokens, in front of their version.
 const PREFIX: &[u8] = pcce_abi::token::PREFIX.as_bytes();
@@ -163,6 +166,8 @@ pub struct Failures {
     pub left: Counted<Failure>,
     /// Modules whose dictionary was not given: their calls are left out, others are there.
     pub missing: HashMap<BuildId, Counted<()>>,
+    /// Lines with tokens that are no JSON objects, where these are expected.
+    pub not_json: Counted<String>,
 }
 
 /// A count, and the first one.
@@ -200,6 +205,7 @@ impl Failures {
     /// Adds those of another part of the text.
     pub fn merge(&mut self, other: Self) {
         self.left.merge(other.left);
+        self.not_json.merge(other.not_json);
         for (id, counted) in other.missing {
             self.missing.entry(id).or_default().merge(counted);
         }
@@ -207,10 +213,23 @@ impl Failures {
 
     /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.left.count == 0 && self.missing.is_empty()
+        self.left.count == 0 && self.not_json.count == 0 && self.missing.is_empty()
     }
 
-    fn note(&mut self, outcome: Outcome, session: &Session<'_>, count: u64, mut line: impl FnMut() -> u64) {
+    /// Adds a line that is no JSON object, if it has a token.
+    pub(super) fn no_json(&mut self, text: &[u8], line: u64, error: &serde_json::Error) {
+        if tokens(text, Words::Tokens).next().is_some() {
+            self.not_json.add(1, line, || error.to_string());
+        }
+    }
+
+    pub(super) fn note(
+        &mut self,
+        outcome: Outcome,
+        session: &Session<'_>,
+        count: u64,
+        mut line: impl FnMut() -> u64,
+    ) {
         match outcome {
             Outcome::Decoded => {}
             Outcome::Incomplete => {
@@ -241,7 +260,7 @@ impl<'d> Filter<'d> {
     /// A filter that writes contexts as `session` does.
     pub fn new(session: Session<'d>) -> Self {
         let below = session.format() == Format::Below;
-        let words = if session.has_numbers() { Words::TokensAndNumbers } else { Words::Tokens };
+        let words = session.words();
         let session = session.bounded(MAX_CALLS_IN_LOG);
         Self { session, words, below, failures: Failures::default() }
     }
@@ -283,12 +302,13 @@ impl<'d> Filter<'d> {
     }
 }
 
-/// Different contexts that are counted take so many bytes at most.
-const MAX_KEPT: usize = 1 << 28;
+/// A token, how often it was there, and the number of the first line with it.
+type CountedToken = (Box<[u8]>, (u64, u64));
 
+/// The tokens of a text, counted.
 #[derive(Debug, Default)]
 pub struct Census {
-    /// For each token how often it was there, and the number of the first line with it.
+    /// As [`CountedToken`] has them.
     tokens: HashMap<Box<[u8]>, (u64, u64)>,
 }
 
@@ -297,12 +317,16 @@ impl Census {
     pub fn text(&mut self, text: &[u8], line: u64, words: Words) {
         let mut lines = Lines { text, at: 0, line };
         for token in tokens(text, words) {
-            let word = &text[token.clone()];
-            if let Some((count, _)) = self.tokens.get_mut(word) {
-                *count += 1;
-            } else {
-                self.tokens.insert(word.into(), (1, lines.of(token.start)));
-            }
+            self.count(&text[token.clone()], || lines.of(token.start));
+        }
+    }
+
+    /// Counts a word; `line` is asked for the first one only.
+    pub(super) fn count(&mut self, word: &[u8], line: impl FnOnce() -> u64) {
+        if let Some((count, _)) = self.tokens.get_mut(word) {
+            *count += 1;
+        } else {
+            self.tokens.insert(word.into(), (1, line()));
         }
     }
 
@@ -314,53 +338,110 @@ impl Census {
         }
     }
 
-    /// Writes each context once, the most frequent one first, in [`Format::Below`], [`Format::InPlace`] or
-    /// [`Format::Json`]. Tokens with equal frames are one context.
-    pub fn write(self, session: Session<'_>, out: &mut impl Write) -> io::Result<Failures> {
-        let format = session.format();
-        let mut session = session.bounded(MAX_CALLS_IN_LOG);
-        let mut failures = Failures::default();
-        let mut contexts: HashMap<Box<[u8]>, u64> = HashMap::new();
-        let mut text = Vec::new();
-        let mut kept = 0;
+    /// Writes each context once, the most frequent one first and `top` of them at most, in [`Format::Below`],
+    /// [`Format::InPlace`] or [`Format::Json`]. Tokens with equal frames are one context. So many `jobs` decode, each
+    /// by a session of its own.
+    pub fn write<'d>(
+        self,
+        session: impl Fn() -> Session<'d> + Sync,
+        jobs: usize,
+        top: Option<usize>,
+        out: &mut impl Write,
+    ) -> io::Result<Failures> {
+        let session = || session().bounded(MAX_CALLS_IN_LOG);
         let mut tokens: Vec<_> = self.tokens.into_iter().collect();
         tokens.sort_unstable_by_key(|&(_, (_, line))| line);
-        for (token, (count, line)) in tokens {
-            text.clear();
-            let mut outcome = session.decode(&token, &mut text)?;
-            if !matches!(outcome, Outcome::Failed(_)) {
-                // The object is {"token":TOKEN,"frames":…}, and equal contexts may have several tokens.
-                let frames = if format == Format::Json { "{\"token\":\"\",".len() + token.len() } else { 0 };
-                let text = &text[frames..];
-                if let Some(before) = contexts.get_mut(text) {
-                    *before += count;
-                } else if kept + text.len() <= MAX_KEPT {
-                    kept += text.len();
-                    contexts.insert(text.into(), count);
-                } else {
-                    outcome = Outcome::Failed(Failure::ManyContexts { kept });
-                }
+        let (keys, session) = ([RandomState::new(), RandomState::new()], &session);
+        let parts = tokens.chunks(tokens.len().div_ceil(jobs.max(1)).max(1));
+        let parts: Vec<_> = thread::scope(|scope| {
+            let keys = &keys;
+            let threads: Vec<_> =
+                parts.map(|part| scope.spawn(move || contexts(part, session(), keys))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a thread that decodes ends")).collect()
+        });
+        let mut failures = Failures::default();
+        // In the order of the text: the first token of each context stands for it.
+        let mut contexts = HashMap::new();
+        for (part, failed) in parts {
+            failures.merge(failed);
+            for (key, (token, count)) in part {
+                contexts.entry(key).or_insert((token, 0)).1 += count;
             }
-            failures.note(outcome, &session, count, || line);
         }
-        let mut contexts: Vec<_> = contexts.into_iter().collect();
-        contexts.sort_unstable_by(|(a, m), (b, n)| (n, a).cmp(&(m, b)));
-        for (number, (text, count)) in contexts.iter().enumerate() {
+        let mut contexts: Vec<_> = contexts.into_values().collect();
+        contexts.sort_unstable_by_key(|((_, (_, line)), count)| (Reverse(*count), *line));
+        let mut session = session();
+        let format = session.format();
+        let (shown, others) = contexts.split_at(top.unwrap_or(usize::MAX).min(contexts.len()));
+        let mut text = Vec::new();
+        for (number, ((token, (_, line)), count)) in shown.iter().enumerate() {
+            text.clear();
+            let outcome = session.decode(token, &mut text)?;
+            // All together may be too long.
+            if matches!(outcome, Outcome::Failed(_)) {
+                failures.note(outcome, &session, *count, || *line);
+                continue;
+            }
+            let frames = frames_of(&session, token, &text);
             match format {
                 Format::Json => write!(out, "{{\"count\":{count},")?,
                 Format::Text | Format::Below => {
                     let between = if number == 0 { "" } else { "\n" };
-                    writeln!(out, "{between}{count} {}", if *count == 1 { "time" } else { "times" })?;
+                    writeln!(out, "{between}{}", times(*count))?;
                 }
                 Format::Folded | Format::InPlace => {}
             }
-            out.write_all(text)?;
+            out.write_all(frames)?;
             if format == Format::InPlace {
                 writeln!(out, " {count}")?;
             }
         }
+        if matches!(format, Format::Text | Format::Below) && !others.is_empty() {
+            let (number, sum) = (others.len(), others.iter().map(|(_, count)| count).sum());
+            writeln!(
+                out,
+                "\n{}: {number} further context{}",
+                times(sum),
+                if number == 1 { "" } else { "s" }
+            )?;
+        }
         Ok(failures)
     }
+}
+
+/// The contexts of some tokens by the hashes of what is written for them: the first token of each, and how often the
+/// context was there.
+fn contexts<'t>(
+    tokens: &'t [CountedToken],
+    mut session: Session<'_>,
+    keys: &[RandomState; 2],
+) -> (HashMap<[u64; 2], (&'t CountedToken, u64)>, Failures) {
+    let (mut contexts, mut failures, mut text) = (HashMap::new(), Failures::default(), Vec::new());
+    for token in tokens {
+        let (word, (count, line)) = token;
+        text.clear();
+        let outcome = session.decode(word, &mut text).unwrap_or_else(|e| never(&e));
+        if !matches!(outcome, Outcome::Failed(_)) {
+            let frames = frames_of(&session, word, &text);
+            let key = keys.each_ref().map(|key| key.hash_one(frames));
+            contexts.entry(key).or_insert((token, 0)).1 += count;
+        }
+        failures.note(outcome, &session, *count, || *line);
+    }
+    (contexts, failures)
+}
+
+/// What is written of a context: equal ones may have several tokens, and the object is {"token":TOKEN,"frames":…}.
+fn frames_of<'t>(session: &Session<'_>, token: &[u8], text: &'t [u8]) -> &'t [u8] {
+    match session.format() {
+        Format::Json => &text["{\"token\":\"\",".len() + token.len()..],
+        _ => text,
+    }
+}
+
+/// How often, in words.
+fn times(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "time" } else { "times" })
 }
 
 fn never(error: &io::Error) -> ! {

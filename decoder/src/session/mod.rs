@@ -5,6 +5,7 @@
 
 pub mod filter;
 mod found;
+pub mod json_lines;
 pub mod store;
 
 use std::io::{self, Write};
@@ -18,6 +19,7 @@ use crate::session::store::Store;
 use crate::show::render::{Format, Renderer};
 use crate::show::style::Style;
 use crate::token::{BuildId, Token, TokenError};
+use filter::Words;
 use found::Found;
 
 /// Errors of decoding a text.
@@ -71,11 +73,6 @@ pub enum Failure {
         /// The number of calls that the session still writes.
         left: u64,
     },
-    /// The different contexts that are counted take too much memory.
-    #[error(
-        "the traces of the tokens before take {kept} bytes, and no more are kept; give a part of the text"
-    )]
-    ManyContexts { kept: usize },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -393,6 +390,11 @@ impl<'d> Session<'d> {
     /// Returns whether interned numbers can be decoded.
     pub fn has_numbers(&self) -> bool {
         self.decoder.numbers().is_some()
+    }
+
+    /// The words that are looked for in logs.
+    pub fn words(&self) -> Words {
+        if self.has_numbers() { Words::TokensAndNumbers } else { Words::Tokens }
     }
 
     /// The format of the output.

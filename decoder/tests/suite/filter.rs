@@ -247,7 +247,15 @@ fn contexts_are_counted() {
     assert_eq!((json[0]["count"].as_u64(), json[1]["count"].as_u64()), (Some(4), Some(3)));
     assert_eq!(json[0]["frames"][3]["function"], "main");
     let output = folder.run(&["--format", "json"], b"");
-    assert!(text(&output.stderr).contains("it needs `--collapse`"));
+    assert!(text(&output.stderr).contains("it needs `--collapse` or `--field`"));
+    // A part of them, decoded by any number of threads.
+    for jobs in ["1", "3"] {
+        let top = |top| text(&folder.ok(&["--collapse", "--top", top, "--jobs", jobs], log.as_bytes()));
+        assert_eq!(top("2"), below);
+        let one = top("1");
+        assert!(below.starts_with(one.strip_suffix("\n3 times: 1 further context\n").unwrap()), "{one}");
+    }
+    assert_eq!(folder.run(&["--top", "1"], b"").status.code(), Some(2));
 }
 
 /// Lines come out while the log is still being written.
@@ -323,4 +331,54 @@ fn regex_like(text: &str) -> bool {
         digits.len() < rest.len()
             && body.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')
     })
+}
+
+/// Tokens in a member of JSON objects.
+#[test]
+fn json_lines_stay_json() {
+    let folder = Folder::new("json_lines");
+    let (leaf, tail) = (leaf(), tail());
+    let lines = [
+        "starting, pid 7\n".to_owned(),
+        format!("{{\"n\":1,\"at\":{{\"pcce\":\"{leaf}\"}},\"text\":\"\\u00e4 }}\"}}\n"),
+        format!("{{\"n\":1e5,\"at.pcce\":\"in {tail}, {leaf}\",\"at\":{{\"pcce\":0}} }}\r\n"),
+        format!("{{\"other\":\"{leaf}\",\"at\":[\"pcce\"]}}\n\n{{\"at\":{{\"pcce\":null}}}}\n"),
+        // A name with an escape, and no line feed.
+        format!("{{\"at\":{{\"p\\u0063ce\":\"{leaf}\"}}}}"),
+    ];
+    let log = lines.concat();
+    let field = |more: &[&str]| text(&folder.ok(&[&["--field", "at.pcce"], more].concat(), log.as_bytes()));
+    let with = |[first, second, last]: [&str; 3]| {
+        let mut lines = lines.clone();
+        lines[1].insert_str(lines[1].len() - 2, &format!(",\"at.pcce_frames\":{first}"));
+        lines[2].insert_str(lines[2].len() - 3, &format!(",\"at.pcce_frames\":{second}"));
+        lines[4].insert_str(lines[4].len() - 1, &format!(",\"at.pcce_frames\":{last}"));
+        lines.concat()
+    };
+    let [in_leaf, in_tail] = [LEAF_IN_PLACE, TAIL_IN_PLACE].map(|calls| format!("\"{calls}\""));
+    assert_eq!(field(&["--format", "folded", "--jobs", "2"]), with([&in_leaf, &in_tail, &in_leaf]));
+    let below = LEAF_BELOW.lines().map(str::trim_start).collect::<Vec<_>>();
+    let in_leaf = serde_json::to_string(&below).unwrap();
+    let in_tail = r##"["#0  tail","#1  <qsort, not instrumented>","#2  leaf at /src/main.c:31:5","#3  app::run(int) at /src/main.c:20:5"]"##;
+    assert_eq!(field(&[]), with([&in_leaf, in_tail, &in_leaf]));
+    let objects: Vec<serde_json::Value> =
+        field(&["--format", "json"]).lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert_eq!(objects.len(), 5);
+    assert_eq!(objects[0]["at.pcce_frames"][0]["function"], "helper");
+    assert_eq!(objects[1]["at.pcce_frames"].as_array().map(Vec::len), Some(4));
+    assert_eq!(
+        field(&["--collapse", "--format", "folded"]),
+        format!("{LEAF_IN_PLACE} 2\n{TAIL_IN_PLACE} 1\n")
+    );
+    // What is not decoded stays, and is told.
+    let bad = format!(
+        "{{\"pcce\":\"{leaf}\"}}\n{{\"pcce\":12345}}\n{{\"pcce\":\"{leaf}\"\n{{\"pcce\":\"{leaf}\"}} x"
+    );
+    for more in [&["--format", "folded"][..], &["--collapse", "--format", "folded"]] {
+        let (out, error) = folder.incomplete(&[&["--field", "pcce"], more].concat(), bad.as_bytes());
+        assert_eq!(out.matches(LEAF_IN_PLACE).count(), 1, "{out}");
+        assert!(error.contains("line 2: no function of the dictionary has number 12345"), "{error}");
+        assert!(error.contains("not decoded: 2 lines; the first one: line 3: EOF"), "{error}");
+        assert!(more[0] == "--collapse" || out.ends_with(&bad[bad.find('\n').unwrap()..]), "{out}");
+    }
 }
