@@ -42,7 +42,7 @@ fn demangle_cpp(linkage: &str) -> Option<String> {
     let demangled = rewrite::demangle(linkage, demangle_symbol)
         .or_else(|| demangle_symbol(linkage))
         .or_else(|| constraints::demangle(linkage, demangle_symbol))?;
-    Some(without_empty_packs(&demangled))
+    Some(without_empty_packs(&with_literals(&demangled)))
 }
 
 fn demangle_symbol(linkage: &str) -> Option<String> {
@@ -64,6 +64,64 @@ fn without_digests(linkage: &str) -> Cow<'_, str> {
         }
     }
     name
+}
+
+/// Writes numbers among the arguments of templates as debuggers and `c++filt` do: `16ul`, where the crate has
+/// `(unsigned long)16`; and the packs of them, `0ul, 1ul`, where it has `((unsigned long)0, (unsigned long)1)...`.
+fn with_literals(name: &str) -> Cow<'_, str> {
+    const TYPES: [(&str, &str); 5] = [
+        ("(unsigned int)", "u"),
+        ("(long)", "l"),
+        ("(unsigned long)", "ul"),
+        ("(long long)", "ll"),
+        ("(unsigned long long)", "ull"),
+    ];
+    if !name.contains('(') {
+        return Cow::Borrowed(name);
+    }
+    let mut out = String::with_capacity(name.len());
+    // Where brackets opened in `out`.
+    let mut open = Vec::new();
+    let mut rest = name;
+    while let Some(c) = rest.chars().next() {
+        let literal = TYPES.iter().find_map(|(cast, suffix)| {
+            let behind = rest.strip_prefix(cast)?;
+            let sign = usize::from(behind.starts_with('-'));
+            let digits = behind[sign..].bytes().take_while(u8::is_ascii_digit).count();
+            (digits > 0).then_some((cast.len(), cast.len() + sign + digits, suffix))
+        });
+        if let Some((start, end, suffix)) = literal {
+            out.extend([&rest[start..end], suffix]);
+            rest = &rest[end..];
+            continue;
+        }
+        if c == '(' {
+            open.push(out.len());
+        }
+        let start = if c == ')' { open.pop() } else { None };
+        if let Some(start) = start
+            && let Some(behind) = rest.strip_prefix(")...")
+            && out[start + 1..].split(", ").all(is_value)
+        {
+            out.remove(start);
+            rest = behind;
+            continue;
+        }
+        out.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    Cow::Owned(out)
+}
+
+/// Returns whether this is a number or an enumerator as an argument of a template, or nothing.
+fn is_value(text: &str) -> bool {
+    let number = match text.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+        Some((_, number)) => number,
+        None => text.trim_end_matches(['u', 'l']),
+    };
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || matches!(text, "" | "true" | "false" | "nullptr")
 }
 
 /// The crate writes the commas around packs of parameters that have none, and of expanded ones what stands
@@ -160,6 +218,30 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(demangle(linkage), expected);
+        }
+    }
+
+    /// As `c++filt` and gdb write them.
+    #[test]
+    fn arguments_of_templates_are_literals() {
+        for (linkage, expected) in [
+            ("_ZN3BufILm16EE1fEv", "Buf<16ul>::f()"),
+            ("_Z3valILj3EEiv", "int val<3u>()"),
+            ("_Z3valILi3EEiv", "int val<3>()"),
+            ("_Z3valILxn3EEiv", "int val<-3ll>()"),
+            ("_Z3valIL5Color1ELc97EEiv", "int val<(Color)1, (char)97>()"),
+            (
+                "_Z3seqIJLm0ELm1ELm2EEEiSt16integer_sequenceImJXspT_EEE",
+                "int seq<0ul, 1ul, 2ul>(std::integer_sequence<unsigned long, 0ul, 1ul, 2ul>)",
+            ),
+            (
+                "_Z3seqIJLb1ELb0EEEiSt16integer_sequenceIbJXspT_EEE",
+                "int seq<true, false>(std::integer_sequence<bool, true, false>)",
+            ),
+            ("_Z3seqIJEEiSt16integer_sequenceIiJXspT_EEE", "int seq<>(std::integer_sequence<int>)"),
+            ("_Z3runPFvlEl", "run(void (*)(long), long)"),
+        ] {
+            assert_eq!(demangle(linkage), expected, "{linkage}");
         }
     }
 
