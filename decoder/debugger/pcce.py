@@ -1,5 +1,5 @@
 """The command `pcce bt` for gdb and lldb: the calling context of the selected thread, from the encoding and not from the
-stack's unwinding alone.
+stack's unwinding alone. For gdb, also a frame filter, with which `bt` leaves out what the pass and the runtime have added.
 
   (gdb) source PREFIX/share/pcce/pcce.py              in ~/.gdbinit
   (lldb) command script import PREFIX/share/pcce/pcce.py    in ~/.lldbinit
@@ -11,6 +11,7 @@ file that is debugged, `pcce core` reads the file itself.
 
 import collections
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -36,6 +37,11 @@ MACHINES = {62: x86_64()}
 PAGE = 4096
 # Of one mapping no more is read; deep stacks are smaller.
 MOST = 256 << 20
+# Functions that are in no source of the program: thunks and stubs of the pass, and functions of the runtime library. Of C++
+# functions, debuggers show such an ending as `NAME(PARAMETERS) [clone .pcce_push]`.
+ADDED = re.compile(r"\.pcce_(push|open|replaced)(\.[0-9]+)?\]?$|^__pcce_|^pcce_(abi|runtime|system|tracer)::")
+# The ending of a function's second body for traces.
+RECORDING = re.compile(r"( \[clone )?\.pcce_recording\]?$")
 NT_PRSTATUS, NT_AUXV, NT_FILE = 1, 6, 0x46494C45
 
 
@@ -172,7 +178,22 @@ def of_core(program, core, thread):
     return "\n".join(lines + errors.splitlines()) + "\n"
 
 
+def without_parameters(name):
+    """A C++ name as `bt` shows it, without the parameters at its end, whose values follow."""
+    end = re.search(r"\)( const)?( volatile)?( &&?)?$", name)
+    if not end:
+        return name
+    depth = 0
+    for at in range(end.start(), -1, -1):
+        depth += (name[at] == ")") - (name[at] == "(")
+        if depth == 0:
+            return name[:at]
+    return name
+
+
 def for_gdb(gdb):
+    from gdb.FrameDecorator import FrameDecorator
+
     class Prefix(gdb.Command):
         """Calling contexts of programs that were compiled with the PCCE pass."""
 
@@ -214,8 +235,36 @@ def for_gdb(gdb):
             with open(path, "rb") as file:
                 return file.read(18)[16:] == b"\x04\0"
 
+    class Shown(FrameDecorator):
+        """A frame as `bt` shows it without filters: by its name where there is no debug information."""
+
+        def __init__(self, base):
+            super().__init__(base)
+            self.is_signal = self.inferior_frame().type() == gdb.SIGTRAMP_FRAME
+
+        def function(self):
+            function = super().function()
+            if isinstance(function, str):
+                return function if self.is_signal else without_parameters(function)
+            return RECORDING.sub("", self.inferior_frame().name() or "??")
+
+        def address(self):
+            return None if self.is_signal else super().address()
+
+        def filename(self):
+            return None if self.is_signal else super().filename()
+
+    class Filter:
+        """Leaves frames out that the pass and the runtime have added. `bt -no-filters` shows them."""
+
+        name, priority, enabled = "pcce", 100, True
+
+        def filter(self, frames):
+            return (Shown(frame) for frame in frames if not ADDED.search(frame.inferior_frame().name() or ""))
+
     Prefix()
     Backtrace()
+    gdb.frame_filters[Filter.name] = Filter()
 
 
 def for_lldb(debugger):

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use pcce_testsuite::{command, install, run, source, work_folder};
+use pcce_testsuite::{command, install, repository, run, source, work_folder};
 
 /// Recursion, a callback of the C library, an inlined function, and two threads that stop for ever.
 const PROGRAM: &str = source!("crash/waiting_threads.c");
@@ -117,4 +117,44 @@ fn lldb() {
     }
     let output = run(lldb.arg("fast").current_dir(&setting.folder));
     assert_eq!(chains(&output.stdout), [MAIN, WORKER], "{}{}", output.stdout, output.stderr);
+}
+
+/// gdb's own `bt` leaves out what the pass and the runtime have added, and shows functions that record by their names.
+#[test]
+fn gdb_leaves_out_added_frames() {
+    const RECORDING: &str = " [clone .pcce_recording]";
+    let setting = setting();
+    let source = repository().join("testsuite/crash/added_frames.cpp");
+    for (name, flags) in [
+        ("debug", &["-g"][..]),
+        ("bare", &[]),
+        ("traced", &["--pcce-trace"]),
+        ("module", &["--pcce-mode=module"]),
+    ] {
+        let words = ["-O1", "-pthread", "-o", name];
+        let mut compile = command(setting.prefix.join("bin/pcce-clang++"), &words);
+        run(compile.args(flags).arg(&source).current_dir(&setting.folder)).expect_success();
+        let trace = ["set environment PCCE_TRACE=added.trace", "break tree::stop", "run"];
+        let all = gdb(setting, &[&trace[..], &["bt -no-filters", "kill"]].concat(), &[name]);
+        let shown = gdb(setting, &[&trace[..], &["bt", "kill"]].concat(), &[name]);
+        // Without addresses, which may differ from run to run, and the values of parameters.
+        let frames = |text: &str| -> Vec<String> {
+            let frames = text.lines().filter(|line| line.starts_with('#'));
+            let name = |line: &str| {
+                let words = line.split(" (").next().unwrap_or(line).split_whitespace();
+                words.filter(|word| !word.starts_with("0x") && *word != "in").collect::<Vec<_>>().join(" ")
+            };
+            frames.map(name).collect()
+        };
+        let is_added = |line: &&String| line.contains(".pcce_push") || line.contains("__pcce_");
+        let (all, shown) = (frames(&all), frames(&shown));
+        let kept = all.iter().filter(|line| !is_added(line));
+        let expected: Vec<String> = kept.map(|line| line.replace(RECORDING, "")).collect();
+        assert_eq!(shown, expected, "{name}");
+        assert!(all.iter().any(|line| line.contains("__pcce_thread_start")), "{name}: {all:?}");
+        let pushes = all.iter().any(|line| line.contains("[clone .pcce_push"));
+        let records = all.iter().any(|line| line.contains(RECORDING));
+        assert!(pushes && records == (name == "traced"), "{name}: {all:?}");
+        assert!(shown.len() > 4 && shown.iter().any(|line| line.contains("tree::walk")), "{name}: {shown:?}");
+    }
 }
