@@ -1,8 +1,8 @@
 //! Runs every command in the ```` ```console ```` blocks of the user's guide, with an installation of its own, and
 //! compares the output with that in the guide.
 //!
-//! - a line that ends in "this as `NAME`:" writes the block behind it to a file of the page's folder, with the files
-//!   that it includes;
+//! - a line that ends in "this as `NAME`:" writes the block behind it to a file of the page's folder;
+//! - behind `<!-- from PATH -->` stands the text of that file, in a block or up to `<!-- end -->`;
 //! - tokens, addresses, process numbers and build ids, which differ between runs, are not compared;
 //! - the page calls its folder `/home/me/PAGE`, and the installation `/usr/local`;
 //! - `PCCE_GUIDE=write` writes the output into the pages, for a review.
@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use pcce_abi::token::PREFIXES;
-use pcce_testsuite::{install, repository, run_within, target, work_folder};
+use pcce_testsuite::{files, install, repository, run_within, target, work_folder};
 
 /// The time limit for all commands of a page.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -26,6 +26,37 @@ fn prefix() -> &'static Path {
         install(&prefix);
         prefix
     })
+}
+
+/// A page with the texts of the files that it shows.
+fn with_files(page: &str) -> String {
+    let mut out = String::new();
+    let mut lines = page.lines().peekable();
+    while let Some(line) = lines.next() {
+        out += &format!("{line}\n");
+        let Some(path) = line.strip_prefix("<!-- from ").and_then(|rest| rest.strip_suffix(" -->")) else {
+            continue;
+        };
+        let fence = lines.next_if(|line| line.starts_with("```"));
+        let end = if fence.is_some() { "```" } else { "<!-- end -->" };
+        let last = lines.find(|line| *line == end).unwrap_or_else(|| panic!("{path}: there is no `{end}`"));
+        let (path, anchor) = path.split_once(':').unwrap_or((path, ""));
+        let whole = fs::read_to_string(repository().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let text = match anchor {
+            "" => &*whole,
+            _ => {
+                let (_, rest) = whole.split_once(&format!("<!-- ANCHOR: {anchor} -->\n")).expect("an anchor");
+                rest.split_once(&format!("<!-- ANCHOR_END: {anchor} -->")).expect("its end").0
+            }
+        };
+        fence.iter().for_each(|fence| out += &format!("{fence}\n"));
+        out += &format!("{text}{last}\n");
+    }
+    out
+}
+
+fn writes() -> bool {
+    std::env::var("PCCE_GUIDE").is_ok_and(|value| value == "write")
 }
 
 enum Piece<'p> {
@@ -62,16 +93,8 @@ fn pieces<'p>(page: &'p str, folder: &Path) -> Vec<Piece<'p>> {
             let mut content = String::new();
             while let Some(line) = lines.next_if(|line| *line != "```") {
                 pieces.push(Piece::Text(line));
-                match line.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}")) {
-                    Some(included) => {
-                        let path = repository().join("docs/guide/src").join(included);
-                        content += &fs::read_to_string(path).expect("is there");
-                    }
-                    None => {
-                        content.push_str(line);
-                        content.push('\n');
-                    }
-                }
+                content.push_str(line);
+                content.push('\n');
             }
             pieces.extend(lines.next().map(Piece::Text));
             if let Some(name) = file.take() {
@@ -122,6 +145,7 @@ fn as_typed(line: &str) -> &str {
 fn check(page: &str, name: &str) {
     let path = repository().join(page);
     let page = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let page = if writes() { with_files(&page) } else { page };
     let folder = work_folder(&format!("guide/{name}"));
     let pieces = pieces(&page, &folder);
     let installed = format!("{}/", prefix().display());
@@ -155,7 +179,7 @@ fn check(page: &str, name: &str) {
         .replace(&*folder.to_string_lossy(), &format!("/home/me/{name}"))
         .replace(&*prefix().to_string_lossy(), "/usr/local");
     let mut outputs = printed.split("@@@\n").skip(1);
-    let write = std::env::var("PCCE_GUIDE").is_ok_and(|value| value == "write");
+    let write = writes();
     let mut written = String::new();
     for piece in &pieces {
         match piece {
@@ -199,4 +223,36 @@ pages! {
 #[test]
 fn readme() {
     check("README.md", "readme");
+}
+
+/// Pages that are read in the repository show their programs.
+#[test]
+fn pages_show_the_texts_of_files() {
+    let mut seen = 0;
+    for path in files(&repository().join("docs/guide/src")).expect("pages") {
+        if path.extension().is_none_or(|ending| ending != "md") {
+            continue;
+        }
+        let page = fs::read_to_string(&path).expect("a page");
+        let shown = with_files(&page);
+        seen += page.matches("<!-- from ").count();
+        // Tests of pages with commands write these.
+        if writes() && !page.contains("```console") {
+            fs::write(&path, &shown).expect("can be written");
+        }
+        let written = writes() || shown == page;
+        assert!(
+            written,
+            "{}: a program is another one in its file; PCCE_GUIDE=write writes it",
+            path.display()
+        );
+        let included =
+            page.contains("{{#include") && path.file_name().is_some_and(|name| name != "formats.md");
+        assert!(
+            !included,
+            "{}: who reads it in the repository does not see what it includes",
+            path.display()
+        );
+    }
+    assert!(seen > 10, "{seen}");
 }

@@ -85,6 +85,11 @@ fn an_installation_is_complete_and_goes_away() {
         assert!(read(&format!("man/man1/pcce-{command}.1")).contains(".SH SYNOPSIS"), "{command}");
         assert!(completion.contains(&format!("pcce,{command})")), "{command}");
     }
+    let pages = read("doc/pcce/guide/SUMMARY.md");
+    let pages = pages.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    for (page, _) in pages {
+        assert!(!read(&format!("doc/pcce/guide/{page}")).contains("{{#include"), "{page}");
+    }
     for wrapper in ["pcce-clang", "pcce-clang++"] {
         let page = read(&format!("man/man1/{wrapper}.1"));
         assert!(page.contains("pcce\\-mode"), "{wrapper}");
