@@ -1,11 +1,16 @@
-//! The decoder for Python, as a wheel that is installed into an environment of its own.
+//! The decoder for Python, as a wheel that is installed into an environment of its own, and the example for
+//! OpenTelemetry.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use pcce_testsuite::{artifact, command, repository, run, run_within, work_folder};
+use pcce_testsuite::{
+    artifact, command, json_lines, repository, run, run_with_input, run_within, work_folder,
+};
+use serde_json::Value;
 
 /// The interpreter of an environment in which the wheel is installed.
 fn python() -> PathBuf {
@@ -17,6 +22,9 @@ fn python() -> PathBuf {
         let folder = work_folder("python/environment");
         run(command("python3", &["-m", "venv"]).arg(&folder)).expect_success();
         let words = ["install", "--quiet", "--no-index", "--disable-pip-version-check", wheel.trim()];
+        run(&mut command(folder.join("bin/pip"), &words)).expect_success();
+        // Requests of OpenTelemetry, as its own definitions have them.
+        let words = ["install", "--quiet", "--disable-pip-version-check", "opentelemetry-proto>=1.30,<2"];
         run(&mut command(folder.join("bin/pip"), &words)).expect_success();
         folder.join("bin/python3")
     });
@@ -50,4 +58,55 @@ fn the_wheel_decodes_what_the_command_decodes() {
         .arg(script)
         .args(["program", "store", token, interned, number, "numbers", &text, &of_token, &of_number]);
     run(check.current_dir(&folder)).expect_success();
+}
+
+#[test]
+fn telemetry_gets_the_calls_behind_its_tokens() {
+    let folder = work_folder("python/telemetry");
+    let mut build = command(artifact("pcce-clang++"), &["-g", "-O2", "-o", "program"]);
+    let source = repository().join("docs/guide/src/programs/telemetry.cpp");
+    run(build.arg(source).current_dir(&folder)).expect_success();
+    let written = run(&mut command(folder.join("program"), &[])).expect_success().stdout;
+    let process = |dictionaries: &str| {
+        let mut process = command(python(), &[]);
+        process.arg(repository().join("decoder/python/examples/otlp.py")).arg(dictionaries);
+        run_with_input(process.current_dir(&folder), &written).expect_success().stdout
+    };
+    let processed = process("program");
+    let mut check = command(python(), &[]);
+    check.arg(repository().join("testsuite/python/otlp_requests.py"));
+    run_with_input(&mut check, &(written.clone() + &processed)).expect_success();
+    let attributes = |text: &str| -> Vec<Vec<(String, String)>> {
+        let of_line = |line: &Value| {
+            let log = &line["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0]["attributes"];
+            let span = &line["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"];
+            let list = log.as_array().or(span.as_array()).expect("attributes");
+            let value = |value: &Value| {
+                value["stringValue"].as_str().or(value["intValue"].as_str()).map(str::to_owned)
+            };
+            let pair = |a: &Value| {
+                (a["key"].as_str().expect("a key").to_owned(), value(&a["value"]).expect("a value"))
+            };
+            list.iter().map(pair).collect()
+        };
+        json_lines(text).iter().map(of_line).collect()
+    };
+    let lines: Vec<HashMap<_, _>> = attributes(&processed).into_iter().map(HashMap::from_iter).collect();
+    let of = |line: usize, key: &str| lines[line].get(key).map_or("", String::as_str);
+    assert_eq!(lines.len(), 3, "{processed}");
+    for (line, number) in [(0, "39"), (1, "40"), (2, "39")] {
+        assert_eq!(of(line, "code.function.name"), "reload(int)");
+        assert_eq!(of(line, "code.line.number"), number);
+        assert!(of(line, "code.file.path").ends_with("/telemetry.cpp"), "{processed}");
+        let decoded =
+            run(command(artifact("pcce"), &["decode", "program", of(line, "pcce.token")])
+                .current_dir(&folder));
+        assert_eq!(of(line, "code.stacktrace"), decoded.expect_success().stdout.trim_end());
+    }
+    // Without the dictionary it says so, and changes nothing else.
+    fs::create_dir(folder.join("empty")).expect("can be made");
+    for (line, before) in attributes(&process("empty")).iter().zip(attributes(&written)) {
+        assert_eq!((&line[..1], line[1].0.as_str(), line.len()), (&before[..], "pcce.error", 2));
+        assert!(line[1].1.contains("no dictionary was found"), "{}", line[1].1);
+    }
 }
