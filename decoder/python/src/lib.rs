@@ -123,7 +123,7 @@ impl Context {
 /// The dictionaries of a decoder.
 struct Sources {
     decoder: pcce::Decoder,
-    store: Option<Store>,
+    store: Store,
 }
 
 impl Sources {
@@ -149,8 +149,8 @@ impl Sources {
         }
         let mut decoder = pcce::Decoder::new(&dictionaries).map_err(|error| refused(&error))?;
         let searches = files.is_empty() || !folders.is_empty();
-        for (number, path) in files.into_iter().enumerate() {
-            decoder.set_program(number, path, None);
+        for (number, path) in files.iter().enumerate() {
+            decoder.set_program(number, path.clone(), None);
         }
         let numbers = numbers.map(|path| match NumbersFile::open(path) {
             Ok(file) => Ok(Numbers::from(file)),
@@ -161,7 +161,12 @@ impl Sources {
         if let Some(numbers) = &numbers {
             decoder.set_numbers(numbers.clone());
         }
-        let store = searches.then(|| Store::new(&folders, dictionaries).with_numbers(numbers));
+        let program = files.first().cloned();
+        let store = Store::new(&folders, dictionaries.into_iter().zip(files).collect()).with_numbers(numbers);
+        let store = match program {
+            Some(program) => store.with_libraries(&program, !searches),
+            None => store,
+        };
         Ok(Self { decoder, store })
     }
 }
@@ -178,7 +183,7 @@ impl Reading {
     fn of(sources: Sources) -> Self {
         Self::new(sources, |sources| {
             let session = Session::new(&sources.decoder, Format::Folded).with_limit(MAX_CALLS_IN_LOG);
-            session.searching(sources.store.as_ref())
+            session.searching(&sources.store)
         })
     }
 
