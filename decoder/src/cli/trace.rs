@@ -16,7 +16,7 @@ use pcce::standing::listed;
 use pcce::style::Style;
 use pcce::trace::export::{Exported, Folded};
 use pcce::trace::{
-    self, Compression, Met, Named, Programs, Reader, Selection, Stream, Tables, TraceFile, export,
+    self, Compared, Compression, Met, Named, Programs, Reader, Selection, Stream, Tables, TraceFile, export,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -236,6 +236,13 @@ pub struct DiffArgs {
     /// So many functions
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+    /// So many differences of each thread
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub hunks: usize,
+    /// Leave out the calls of this function, and what is inside of them, as those that wait; may be given several
+    /// times
+    #[arg(long, value_name = "NAME")]
+    pub ignore: Vec<String>,
     /// Form of the output
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub format: ReportFormat,
@@ -540,12 +547,14 @@ fn missing(file: &TraceFile, path: &Path, counted: &[&Stream]) -> u64 {
 }
 
 fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
-    let DiffArgs { program, one, two, places, top, format, appearance } = args;
+    let DiffArgs { program, one, two, places, top, hunks, ignore, format, appearance } = args;
     let traces = [open(one)?, open(two)?];
     let programs = load(&[&traces[0], &traces[1]], program, places)?;
     let readers = [0, 1].map(|side| Reader::new(&traces[side], &programs));
     let style = appearance.style(places.output.is_some())?;
-    let diff = trace::diff([&readers[0], &readers[1]]).context("the traces cannot be read")?;
+    let ignored = ignore.iter().map(|name| Ok(Asked::new(&programs, name)?.named));
+    let compared = Compared { ignored: ignored.collect::<anyhow::Result<_>>()?, hunks: *hunks };
+    let diff = trace::diff([&readers[0], &readers[1]], &compared).context("the traces cannot be read")?;
     output(places.output.as_deref(), |out| match format {
         ReportFormat::Text => text::diff(&readers[0], &diff, *top, &style, out),
         ReportFormat::Json => text::diff_json(&readers[0], &diff, out),

@@ -17,7 +17,7 @@ pub struct Event {
     pub value: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
     /// A traced function is called by name.
@@ -79,7 +79,7 @@ pub enum EventKind {
 /// The message for [`EventKind::Known`] where a ring begins.
 pub(super) const NOT_KEPT: &str = "what came before was not kept";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// The thread or the process has ended.
     Ended,
@@ -88,7 +88,7 @@ pub enum End {
 }
 
 /// Causes of gaps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GapCause {
     /// A chunk of the stream is not in the file.
@@ -175,6 +175,37 @@ impl EventKind {
                 | Self::Block
                 | Self::Resume
         )
+    }
+
+    /// What it is, in words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Closed | Self::Open => "call of code that is not traced",
+            Self::OpenReturned => "return of code that is not traced",
+            Self::ReturnsTwice => "call that may return twice",
+            Self::Entered => "entry from code that is not traced",
+            Self::Return => "return",
+            Self::Leave => "tail call",
+            Self::LeaveOpen => "tail call of code that is not traced",
+            Self::Block => "block",
+            Self::Resume => "exception passed on",
+            Self::Landed => "exception caught",
+            Self::Again => "second return",
+            Self::Handler => "signal",
+            Self::HandlerEnd => "return of a signal handler",
+            Self::HandlerLeft => "jump out of a signal handler",
+            Self::Interrupted => "interruption for good",
+            Self::Forked => "fork in a signal handler",
+            Self::Unwound => "end of the thread while calls are active",
+            Self::Mark => "mark",
+            Self::Known => "what is active is known again",
+            Self::Switched => "another stack",
+            Self::Active => "active call",
+            Self::Gap(_) => "gap",
+            Self::End(_) => "end",
+        }
     }
 
     /// Its name in the JSON forms.

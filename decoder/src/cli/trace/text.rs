@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use pcce::printable::{self, printable};
 use pcce::style::Style;
-use pcce::trace::{Checked, Diff, Reader, Report, Side, Stats, Tables, Verified, heading};
+use pcce::trace::{self, Checked, Diff, Pair, Reader, Report, Rest, Side, Stats, Tables, Verified, heading};
 use serde_json::json;
 
 /// The calls of each function.
@@ -194,6 +194,7 @@ pub fn diff(
                 for (name, side) in ["first", "second"].iter().zip(&parting.sides) {
                     write_side(name, side.as_ref(), style, out)?;
                 }
+                write_hunks(&reader.programs.tables, pair, style, out)?;
             }
         }
         writeln!(out)?;
@@ -216,11 +217,46 @@ pub fn diff(
 
 fn write_side(name: &str, side: Option<&Side<'_>>, style: &Style, out: &mut dyn Write) -> io::Result<()> {
     let Some(side) = side else { return writeln!(out, "  the {name} run has no further event") };
-    writeln!(out, "  the {name} run, event {}: {}", side.number, side.kind.name())?;
+    writeln!(out, "  the {name} run, event {}: {}", side.number, side.kind.words())?;
     for (number, frame) in side.frames.iter().enumerate() {
         writeln!(out, "    #{number:<3}{}", style.line(frame))?;
     }
     Ok(())
+}
+
+/// Lines of a difference that are shown.
+const HUNK_LINES: usize = 8;
+
+/// What only one of the runs does from where they part on, and where they meet again.
+fn write_hunks(tables: &Tables, pair: &Pair<'_>, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+    if pair.hunks.is_empty() && pair.rest != Rest::Ended {
+        return match pair.rest {
+            Rest::Apart(events) => writeln!(out, "  within {events} events they do not meet again"),
+            _ => Ok(()),
+        };
+    }
+    writeln!(out, "  from there on, - what only the first run does, + what only the second does:")?;
+    for hunk in &pair.hunks {
+        for ((sign, events), &count) in ['-', '+'].iter().zip(&hunk.events).zip(&hunk.counts) {
+            let mut lines = events.iter().filter_map(|(number, event)| {
+                Some((event.kind.is_counted(), trace::line_of(tables, event, *number, style)?))
+            });
+            for (_, line) in lines.by_ref().take(HUNK_LINES) {
+                writeln!(out, "  {sign} {line}")?;
+            }
+            if count > 0 && (lines.next().is_some() || count > events.len() as u64) {
+                writeln!(out, "  {sign} … {count} events in all")?;
+            }
+        }
+        if hunk.same > 0 {
+            writeln!(out, "    the same {} events", hunk.same)?;
+        }
+    }
+    match pair.rest {
+        Rest::Ended => Ok(()),
+        Rest::More => writeln!(out, "    and more differences (--hunks)"),
+        Rest::Apart(events) => writeln!(out, "    and then within {events} events they do not meet again"),
+    }
 }
 
 /// The same as JSON lines: one object for each thread, then one for each function.
@@ -247,6 +283,12 @@ pub fn diff_json(reader: &Reader<'_>, diff: &Diff<'_>, out: &mut dyn Write) -> i
             "same": pair.parting.as_ref().map_or(pair.events[0], |parting| parting.same),
             "first": pair.parting.as_ref().and_then(|parting| side(&parting.sides[0])),
             "second": pair.parting.as_ref().and_then(|parting| side(&parting.sides[1])),
+            "hunks": pair.hunks.iter().map(|hunk| json!({
+                "first": hunk.events[0].first().map(|event| event.0), "first_events": hunk.counts[0],
+                "second": hunk.events[1].first().map(|event| event.0), "second_events": hunk.counts[1],
+                "same_behind": hunk.same,
+            })).collect::<Vec<_>>(),
+            "compared_to_the_end": pair.parting.is_none() || pair.rest == Rest::Ended,
         });
         writeln!(out, "{}", printable::json(&thread))?;
     }

@@ -1,5 +1,6 @@
 //! Views of a trace's events: lists, reports, comparisons, and exports for other programs.
 
+pub mod align;
 pub mod check;
 pub mod context;
 pub mod coverage;

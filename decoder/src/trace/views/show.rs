@@ -131,6 +131,14 @@ fn start(base: u32, time: Option<u64>, number: i64, depth: u32) -> String {
     if depth > MAX_INDENT { start + &format!("({depth}) ") } else { start }
 }
 
+/// An event as a line with its number, without the end of the line; None if it has no line.
+pub fn line_of(tables: &Tables, event: &Event, number: u64, style: &Style) -> Option<String> {
+    let mut line = String::new();
+    text_line(tables, event, start(0, None, number as i64, event.depth), style, &mut line);
+    line.truncate(line.trim_end_matches('\n').len());
+    (!line.is_empty()).then_some(line)
+}
+
 fn text_line(tables: &Tables, event: &Event, start: String, style: &Style, line: &mut String) {
     let indent = start.len();
     let boundary = |text: String| format!("{start}<{text}>\n");

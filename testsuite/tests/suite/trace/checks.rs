@@ -85,26 +85,3 @@ fn the_main_thread_may_end_before_the_process() {
         }
     }
 }
-
-/// Handlers are compared with those of the same thread, whichever other threads there are.
-#[test]
-fn runs_are_compared_thread_by_thread() {
-    let work = work_folder("trace_check/threads");
-    let source = "#include <pthread.h>\n#include <signal.h>\n\
-         __attribute__((noinline)) void leaf(int n) { __asm__ volatile(\"\" : : \"r\"(n)); }\n\
-         static void handler(int s) { leaf(s); }\n\
-         static void *thread(void *p) { leaf(1); return p; }\n\
-         int main(int c, char **v) { pthread_t t; (void)v; signal(SIGUSR1, handler); raise(SIGUSR1);\n\
-         if (c == 1 && pthread_create(&t, 0, thread, 0) == 0) pthread_join(t, 0);\n return 0; }\n";
-    fs::write(work.join("threads.c"), source).unwrap();
-    let program = work.join("threads");
-    let words = ["--pcce-trace", "-g", "-O1", "threads.c", "-o", "threads"];
-    run(command(artifact("pcce-clang"), &words).current_dir(&work)).expect_success();
-    let traces = [work.join("with"), work.join("without")];
-    record(&mut command(&program, &[]), &traces[0]);
-    record(&mut command(&program, &["more"]), &traces[1]);
-    let ran = run(command(artifact("pcce"), &["trace", "diff"]).arg(&program).args(&traces));
-    let said = &ran.stdout;
-    assert!(said.contains("signal handlers: the same 3 events"), "{said}");
-    assert!(said.contains(": only in the first run, 3 events"), "{said}");
-}

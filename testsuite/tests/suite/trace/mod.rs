@@ -5,6 +5,7 @@ mod checks;
 mod chunk_beginnings;
 mod compression;
 mod core_files;
+mod diffs;
 mod divergent_runs;
 mod ends;
 mod events;
