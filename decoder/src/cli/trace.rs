@@ -280,7 +280,9 @@ pub enum ExportFormat {
     Folded,
     /// JSON lines: one object for each event
     Json,
-    /// A picture of the threads' calls over time
+    /// A page for browsers: the threads' calls over time, which can be zoomed
+    Html,
+    /// A picture of the threads' calls, by their events
     Svg,
 }
 
@@ -372,10 +374,10 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             })?;
         }
         TraceAction::Export { format, short, function, from, to, last, depth, least, .. } => {
-            let is_viewers =
-                matches!(format, ExportFormat::Perfetto | ExportFormat::Chrome | ExportFormat::Speedscope);
-            if *least > 0 && !is_viewers {
-                bail!("--least is for formats of trace viewers: perfetto, chrome, speedscope");
+            let has_no_spans =
+                matches!(format, ExportFormat::Folded | ExportFormat::Json | ExportFormat::Svg);
+            if *least > 0 && has_no_spans {
+                bail!("--least is for formats of trace viewers: perfetto, chrome, speedscope, html");
             }
             let style = Style { short: *short, ..Style::default() };
             let function = function.as_deref().map(|name| Asked::new(&programs, name)).transpose()?;
@@ -397,6 +399,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 met = match format {
                     ExportFormat::Perfetto => export::perfetto(&reader, streams, &exported, out),
                     ExportFormat::Chrome => export::chrome(&reader, streams, &exported, out),
+                    ExportFormat::Html => export::page(&reader, streams, &exported, out),
                     ExportFormat::Speedscope => export::speedscope(&reader, streams, &exported, out),
                     ExportFormat::Folded => {
                         folded = export::folded(&reader, streams, &exported.selection, depth, &style, out)?;

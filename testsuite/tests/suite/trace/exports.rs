@@ -85,6 +85,31 @@ fn speedscope(text: &str) -> Calls {
     calls
 }
 
+/// The data of the page for browsers.
+fn page(text: &str) -> Calls {
+    let begin = r#"<script id="data" type="application/json">"#;
+    let data = text.split_once(begin).and_then(|(_, rest)| rest.split_once("</script>")).expect("data").0;
+    let data: Value = serde_json::from_str(data).expect("JSON");
+    assert_eq!([&data["leftOut"], &data["deeper"]], [0, 0]);
+    let mut calls = Calls::new();
+    for row in data["rows"].as_array().expect("rows") {
+        let own = calls.entry(row["title"].as_str().expect("a title").to_owned()).or_default();
+        let numbers: Vec<u64> =
+            row["calls"].as_array().expect("calls").iter().map(|n| n.as_u64().expect("a number")).collect();
+        let (mut depth, mut start) = (u64::MAX, 0);
+        for &[of_call, since, len, name, _] in numbers.as_chunks().0 {
+            if std::mem::replace(&mut depth, of_call) != of_call {
+                start = 0;
+            }
+            start += since;
+            let name = data["names"][usize::try_from(name).expect("small")].as_str().expect("a name");
+            own.push((name.to_owned(), start, start + len));
+        }
+    }
+    calls.values_mut().for_each(|calls| calls.sort());
+    calls
+}
+
 /// A number of as many bytes as it needs, at the beginning of a message.
 fn varint(bytes: &mut &[u8]) -> u64 {
     let mut number = 0;
@@ -246,6 +271,18 @@ fn exports_have_the_events_that_are_asked_for() {
         let mut pcce = command(artifact("pcce"), &["trace", "export", "--format", "perfetto", "-o"]);
         run(pcce.arg(&binary).arg(program).arg(trace)).expect_success();
         assert_eq!(perfetto(&fs::read(binary).expect("a file")), calls, "{name}");
+        // The page has short names.
+        let times = |calls: &Calls| -> Vec<Vec<(u64, u64)>> {
+            let of_thread = |calls: &Vec<(String, u64, u64)>| {
+                let mut times: Vec<_> = calls.iter().map(|call| (call.1, call.2)).collect();
+                times.sort_unstable();
+                times
+            };
+            calls.values().map(of_thread).collect()
+        };
+        let shown = page(&export(program, trace, "html", &[]));
+        assert_eq!(times(&shown), times(&calls), "{name}");
+        assert!(name.ends_with("pp") || shown == calls, "{name}");
         let packed = trace.with_extension("json.gz");
         let mut pcce = command(artifact("pcce"), &["trace", "export", "--format", "chrome", "-o"]);
         run(pcce.arg(&packed).arg(program).arg(trace)).expect_success();

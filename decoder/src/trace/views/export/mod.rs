@@ -7,6 +7,7 @@
 
 mod chrome;
 mod folded;
+mod page;
 mod perfetto;
 mod speedscope;
 mod timeline;
@@ -15,6 +16,7 @@ use std::io::{self, Write};
 
 pub use chrome::chrome;
 pub use folded::{Folded, folded};
+pub use page::page;
 pub use perfetto::perfetto;
 pub use speedscope::speedscope;
 pub use timeline::timeline;
