@@ -32,6 +32,7 @@ pub mod profile;
 pub mod session;
 mod show;
 mod source;
+mod source_path;
 pub mod token;
 pub mod trace;
 pub mod verified;

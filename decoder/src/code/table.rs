@@ -8,6 +8,7 @@ use pcce_abi::trace::RECORDING_BODY;
 use pcce_dictionary::code::{Code, FunctionCode, Place, Role, State};
 
 use crate::names;
+use crate::source_path::direct;
 
 /// Bound on the calls that are inlined at one instruction: each point there shows them all.
 const MOST_INLINED: u16 = 1 << 10;
@@ -153,7 +154,7 @@ impl CodeTable {
             rows,
             thunks,
             names: names.collect(),
-            files: code.files,
+            files: code.files.iter().map(|file| direct(file).into_owned()).collect(),
             places: code.places,
             functions: code.functions,
         })

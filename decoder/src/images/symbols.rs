@@ -12,6 +12,7 @@ use pcce_dictionary::{self as files, SiteKind};
 
 use crate::images::invalid::{Cause, check, index};
 use crate::names;
+use crate::source_path::direct;
 use crate::token::{BuildId, from_hex};
 
 /// A program or shared library.
@@ -217,7 +218,7 @@ impl Symbols {
 
     fn add_sites(&mut self, module: &files::Module, names: &[u32], first_function: u32) -> Result<(), Cause> {
         let first_file = self.files.len() as u32;
-        self.files.extend(module.files.iter().map(|file| Box::from(file.as_str())));
+        self.files.extend(module.files.iter().map(|file| Box::from(direct(file))));
         for (at, site) in module.sites.iter().enumerate() {
             check("site", at, "function", site.function, module.functions.len())?;
             let function = first_function + site.function;

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::context::{Frame, FrameKind};
 use crate::names;
+use crate::source_path::direct;
 
 /// An error in tables.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -147,7 +148,7 @@ impl Tables {
     pub fn add(&mut self, image: u32, module: &Traced) -> Result<(), InvalidTables> {
         let names: Vec<u32> = module.names.iter().map(|name| self.name(name)).collect();
         let first_file = self.files.len() as u32;
-        self.files.extend(module.files.iter().map(|file| Box::from(file.as_str())));
+        self.files.extend(module.files.iter().map(|file| Box::from(direct(file))));
         let first_function = self.functions.len() as u32;
         for (number, function) in (0..).zip(&module.functions) {
             let invalid = |what| InvalidTables {
