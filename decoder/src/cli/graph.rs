@@ -36,7 +36,8 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
         (None, None) => None,
     };
     let around = args.around.as_deref().map(Wanted::new);
-    let selection = Selection { around, depth: args.depth, min_percent: args.min_percent };
+    let selection =
+        Selection { around, depth: args.depth, min_percent: args.min_percent, encoding: args.encoding };
     let drawing = draw(&dictionary, heat, &selection).map_err(|mut error| {
         // The program's machine code tells more than its dictionary.
         if let (GraphError::NoFunction { standing, .. }, Some(around)) = (&mut error, &selection.around) {

@@ -40,6 +40,9 @@ pub struct GraphArgs {
     /// So many calls away from it, in both directions
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub depth: usize,
+    /// Show how the calls are encoded, too
+    #[arg(long)]
+    pub encoding: bool,
     /// Colour the functions by a profile, heap or CPU
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
@@ -57,10 +60,12 @@ pub struct GraphArgs {
     pub more: Vec<PathBuf>,
 }
 
-pub(super) const GRAPH_HELP: &str = "Each box is a function with numCC, the number of its calling contexts as far as they are encoded in the id. A
+pub(super) const GRAPH_HELP: &str = "Each box is a function, and each arrow its calls of another one. Dotted and blue, they were found in the profile only:
+calls through pointers, or through code that is not instrumented.
+
+With --encoding, a box has numCC, the number of the function's calling contexts as far as they are encoded in the id. A
 double line: it may be entered with an empty id, from outside or by a push. An arrow is labelled with what its calls add
-to the id; dashed and red, they push; dotted and blue, they were found in the profile only: calls through pointers, or through code that
-is not instrumented.
+to the id; dashed and red, they push.
 
 Examples:
   pcce graph app --around parse --depth 1 | dot -Tsvg -o parse.svg

@@ -1,5 +1,5 @@
-//! The call graph of a dictionary for Graphviz: numCC of each function, addition values and pushes of its
-//! calls, and the heat of a profile.
+//! The call graph of a dictionary for Graphviz, with the heat of a profile, and with how it is encoded: numCC of
+//! each function, addition values and pushes of its calls.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use pcce_dictionary::{Dictionary, EdgeCode, EncodedFunction, Function, SiteKind};
 use thiserror::Error;
 
-use crate::names::demangle;
 use crate::names::{Wanted, hint};
+use crate::names::{demangle, short};
 use crate::printable::printable;
 use crate::profile::Stacks;
 use crate::profile::heat::Heat;
@@ -25,6 +25,8 @@ pub struct Selection {
     /// With a profile and without `around`, only functions that have at least so many percent of the whole,
     /// and calls that are in the profile.
     pub min_percent: f64,
+    /// Also how the graph is encoded.
+    pub encoding: bool,
 }
 
 /// Why nothing is drawn.
@@ -91,11 +93,12 @@ pub fn draw(
     let _ = writeln!(dot, ", label={}];", quoted(&title));
     dot.push_str("  node [shape=box, style=\"rounded,filled\", fillcolor=white, color=\"#5a5a5a\", fontname=\"sans-serif\", fontsize=11];\n");
     dot.push_str("  edge [color=\"#5a5a5a\", fontname=\"sans-serif\", fontsize=9, arrowsize=0.7];\n");
-    let mut arrows = graph.arrows(&shown, selection.around.is_none());
+    let mut arrows = graph.arrows(&shown, selection);
     graph.add_dynamic_arrows(&shown, &mut arrows);
     let encoded = encoded(dictionary);
     for node in ordered(&shown, &arrows, |node| graph.linkage_name(node) == "main") {
-        graph.add_function(&mut dot, node, &encoded[node.0][node.1], centre.contains(&node));
+        let encoded = Some(&encoded[node.0][node.1]).filter(|_| selection.encoding);
+        graph.add_function(&mut dot, node, encoded, centre.contains(&node));
     }
     for (_, _, arrow) in &arrows {
         dot.push_str(arrow);
@@ -164,9 +167,9 @@ impl<'d> Graph<'d> {
         Ok((around(&centre, &self.calls, selection.depth), centre))
     }
 
-    /// The calls of the dictionary between functions that are shown. `only_hot`: those that are in the
-    /// profile, if there is one.
-    fn arrows(&self, shown: &BTreeSet<Node>, only_hot: bool) -> Vec<(Node, Node, String)> {
+    /// The calls of the dictionary between functions that are shown: if all functions are, and there is a profile,
+    /// those that are in it.
+    fn arrows(&self, shown: &BTreeSet<Node>, selection: &Selection) -> Vec<(Node, Node, String)> {
         let mut arrows = Vec::new();
         for (&(from, to), calls) in &self.calls {
             if !shown.contains(&from) || !shown.contains(&to) {
@@ -175,11 +178,16 @@ impl<'d> Graph<'d> {
             let mut width = String::new();
             if let Some(heat) = &self.heat {
                 match heat.calls.get(&(self.linkage_name(from), self.linkage_name(to))) {
-                    None if only_hot => continue,
+                    None if selection.around.is_none() => continue,
                     value => width = pen(heat.percent(value)),
                 }
             }
             let arrow = arrow(from, to);
+            if !selection.encoding {
+                let attributes = width.strip_prefix(", ").map(|width| format!(" [{width}]"));
+                arrows.push((from, to, format!("{arrow}{};", attributes.unwrap_or_default())));
+                continue;
+            }
             if !calls.added.is_empty() {
                 let label = quoted(&added(&calls.added));
                 arrows.push((from, to, format!("{arrow} [label={label}{width}];")));
@@ -216,10 +224,12 @@ impl<'d> Graph<'d> {
         }
     }
 
-    fn add_function(&self, dot: &mut String, node: Node, encoded: &EncodedFunction, asked_for: bool) {
+    fn add_function(&self, dot: &mut String, node: Node, encoded: Option<&EncodedFunction>, asked_for: bool) {
         let name = self.linkage_name(node);
         let mut label = wrapped(&demangle(name));
-        let _ = write!(label, "\nnumCC {}", amount(encoded.num_cc, Unit::Count));
+        if let Some(encoded) = encoded {
+            let _ = write!(label, "\nnumCC {}", amount(encoded.num_cc, Unit::Count));
+        }
         let mut attributes = String::new();
         if let Some(heat) = &self.heat {
             let inclusive = heat.percent(heat.inclusive.get(name));
@@ -234,7 +244,7 @@ impl<'d> Graph<'d> {
         if open > 0 {
             let _ = write!(label, "\ncalls pointers at {open} place{}", if open == 1 { "" } else { "s" });
         }
-        if encoded.entry {
+        if encoded.is_some_and(|encoded| encoded.entry) {
             attributes.push_str(", peripheries=2");
         }
         if asked_for {
@@ -413,23 +423,26 @@ fn added(values: &[u64]) -> String {
     text.join(" ")
 }
 
-/// Long names on several lines.
+/// Long names on several lines, and the short forms of very long ones. No name within a name is cut.
 fn wrapped(name: &str) -> String {
     const WIDTH: usize = 40;
     const MOST: usize = 160;
-    let mut text = String::new();
-    let mut column = 0;
-    for (number, c) in printable(name).chars().enumerate() {
-        if number == MOST {
-            text.push('…');
-            break;
-        }
-        text.push(c);
-        column += 1;
-        if column >= WIDTH && matches!(c, ',' | ':' | '<' | '(' | '_' | ' ') {
+    let name = if name.chars().count() > MOST { short(name) } else { name.into() };
+    let (mut text, mut column, mut length) = (String::new(), 0, 0);
+    for part in printable(&name).split_inclusive([',', ':', '<', '(', ' ']) {
+        let width = part.chars().count();
+        // Both colons of `::` belong to what is in front of them.
+        if column > 0 && column + width > WIDTH && part != ":" {
             text.push('\n');
             column = 0;
         }
+        length += width;
+        if length > MOST && !text.is_empty() {
+            text.push('…');
+            break;
+        }
+        text.push_str(part);
+        column += width;
     }
     text
 }
@@ -466,7 +479,20 @@ mod tests {
     fn names_are_quoted_for_dot() {
         assert_eq!(quoted("a\"b\\c\nd"), r#""a\"b\\c\nd""#);
         assert_eq!(wrapped("operator<<(int)\u{7}"), "operator<<(int)\\u{7}");
-        assert!(wrapped(&"ab,".repeat(100)).lines().count() > 3);
+        let long = wrapped(&"ab,".repeat(100));
+        assert!(long.lines().count() > 3 && long.ends_with(",…"), "{long}");
+        let name = "app::Store<std::__cxx11::basic_string<char, std::char_traits<char> > >::add_a_very_long_name(int)";
+        let lines = [
+            "app::Store<std::__cxx11::basic_string<",
+            "char, std::char_traits<char> > >::",
+            "add_a_very_long_name(int)",
+        ];
+        assert_eq!(wrapped(name), lines.join("\n"));
+        // Template arguments go before anything is cut.
+        let longest = format!("app::Store<{}>::add(int)", "std::pair<int, int>, ".repeat(9));
+        assert_eq!(wrapped(&longest), "app::Store::add");
+        let one = "a".repeat(200);
+        assert_eq!(wrapped(&one), one);
     }
 
     #[test]

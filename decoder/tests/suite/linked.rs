@@ -264,7 +264,7 @@ fn modules_that_are_not_encoded_are_refused() {
 
 #[test]
 fn the_call_graph_leads_across_modules() {
-    let dot = draw(&linked(), None, &Selection::default()).unwrap().dot;
+    let dot = draw(&linked(), None, &Selection { encoding: true, ..Selection::default() }).unwrap().dot;
     for arrow in [
         "f0_0 -> f1_0 [label=\"+0 +1\"];",
         "f0_0 -> f0_1 [label=\"+0\"];",
@@ -284,7 +284,7 @@ fn the_call_graph_leads_across_modules() {
         ..Function::default()
     });
     let silent = |dictionary: &Dictionary| {
-        let dot = draw(dictionary, None, &Selection::default()).unwrap().dot;
+        let dot = draw(dictionary, None, &Selection { encoding: true, ..Selection::default() }).unwrap().dot;
         dot.contains("f1_1 -> f1_2")
     };
     let row = dictionary.encodings[0].functions[0];

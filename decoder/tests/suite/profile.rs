@@ -347,18 +347,22 @@ fn the_call_graph() {
     let (_, stacks) = decoded(&heap());
     let metric = &Kind::Heap.metrics()[5];
     let heat = Some((&stacks, 5, metric));
-    let all = draw(&app(), None, &Selection::default()).unwrap();
+    let encoding = Selection { encoding: true, ..Selection::default() };
+    let plain = draw(&app(), None, &Selection::default()).unwrap();
+    assert!(plain.dot.contains("  f0_0 -> f0_1;\n  f0_1 -> f0_1;\n"), "{}", plain.dot);
+    assert!(!plain.dot.contains("numCC") && !plain.dot.contains("peripheries"), "{}", plain.dot);
+    let all = draw(&app(), None, &encoding).unwrap();
     assert_eq!((all.shown, all.all), (5, 5));
     assert!(all.dot.starts_with("digraph calls {\n") && all.dot.ends_with("}\n"));
     // main calls run twice; run calls leaf, and itself by a push.
     assert!(all.dot.contains("f0_0 -> f0_1 [label=\"+1 +2\"];"), "{}", all.dot);
     assert!(all.dot.contains("f0_1 -> f0_1 [label=\"push\", style=dashed"), "{}", all.dot);
-    let selection = Selection { min_percent: 50.0, ..Selection::default() };
+    let selection = Selection { min_percent: 50.0, ..encoding.clone() };
     let hot = draw(&app(), heat, &selection).unwrap();
     assert_eq!(hot.shown, 3, "{}", hot.dot);
     assert!(hot.dot.contains("leaf\\nnumCC 3\\n80.0 %, itself 52.0 %"), "{}", hot.dot);
     let around = |name: &str, depth| {
-        draw(&app(), heat, &Selection { around: Some(Wanted::new(name)), depth, ..Selection::default() })
+        draw(&app(), heat, &Selection { around: Some(Wanted::new(name)), depth, ..encoding.clone() })
     };
     assert_eq!(around("main", 0).unwrap().shown, 1);
     assert_eq!(around("main", 1).unwrap().shown, 2);
@@ -367,6 +371,9 @@ fn the_call_graph() {
     // 28 % went that way.
     let leaf = around("leaf", 1).unwrap().dot;
     assert!(leaf.contains("f0_2 -> f0_3 [label=\"push\"") && leaf.contains("penwidth=2.4"), "{leaf}");
+    let plain = Selection { around: Some(Wanted::new("leaf")), depth: 1, ..Selection::default() };
+    let plain = draw(&app(), heat, &plain).unwrap().dot;
+    assert!(plain.contains("  f0_2 -> f0_3 [penwidth=2.4];\n"), "{plain}");
     let error = around("lea", 1).unwrap_err();
     assert_eq!(error.to_string(), "no function is named lea; there are leaf");
 }
@@ -409,7 +416,7 @@ fn the_command_line() {
         "cpu flamegraph app p.cpu",
         "graph app",
         "graph app --profile p.heap --by live",
-        "graph app --profile p.cpu --around leaf --depth 1 -o leaf.dot",
+        "graph app --profile p.cpu --around leaf --depth 1 --encoding -o leaf.dot",
     ] {
         let output = folder.run(words);
         let stderr = String::from_utf8(output.stderr).unwrap();
