@@ -161,8 +161,11 @@ impl Calls {
         Self { functions: merged }
     }
 
-    /// Writes the profile.
+    /// Writes the profile. Without functions it has a heading all the same: an empty file is none.
     pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.functions.is_empty() {
+            writeln!(out, "{}", heading("", 0))?;
+        }
         for functions in self.functions.chunk_by(|a, b| a.0 == b.0) {
             writeln!(out, "{}", heading(&functions[0].0, functions.len()))?;
             for (_, function) in functions {
@@ -272,6 +275,9 @@ mod tests {
         let merged = Calls::read(&both).unwrap().merged();
         assert_eq!(merged.functions.len(), 3);
         assert_eq!(Calls::read(&text(&merged)).unwrap(), merged);
+        // Programs that had nothing to count.
+        let none = Calls::read(&template("m.c", std::iter::empty())).unwrap().merged();
+        assert_eq!(Calls::read(&text(&none)).unwrap(), none);
     }
 
     #[test]
