@@ -21,7 +21,7 @@ use pcce_testsuite::evaluation::measure::{Evaluated, Step};
 use pcce_testsuite::evaluation::papers::Papers;
 use pcce_testsuite::evaluation::report::{self, Measured, Report};
 use pcce_testsuite::evaluation::store::Store;
-use pcce_testsuite::evaluation::{charts, decode_speed, inputs, traces};
+use pcce_testsuite::evaluation::{charts, decode_speed, inputs, spec, traces};
 use pcce_testsuite::{llvm, llvm_of_rustc, revision, target};
 
 /// Builds programs of Debian plain and with the pass, runs both, and compares.
@@ -52,6 +52,10 @@ struct Arguments {
     /// Measure nothing: write docs/evaluation.md from docs/evaluation.json.
     #[arg(long, conflicts_with_all = ["programs", "variants", "steps", "docs"])]
     write: bool,
+    /// Measure nothing: print the tables of results of SPEC CPU 2017 in CSV (testsuite/evaluation/spec/pcce.cfg). To be
+    /// given for each variant and its baseline.
+    #[arg(long, value_name = "VARIANT=FILE", conflicts_with_all = ["programs", "variants", "steps", "docs", "write"])]
+    spec: Vec<String>,
 }
 
 impl Arguments {
@@ -81,6 +85,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.write {
         return write_document(&Data::read(&Data::file())?).map(|()| true);
     }
+    let tools = arguments.tools.clone().unwrap_or_else(|| target().join("release"));
+    if !arguments.spec.is_empty() {
+        print!("{}", spec::tables(&arguments.spec, &tools)?);
+        return Ok(true);
+    }
     let root = target().join("evaluation");
     let mut programs = Vec::new();
     for name in names(&arguments.programs) {
@@ -101,7 +110,6 @@ fn run(arguments: &Arguments) -> Result<bool> {
         let own = names(&arguments.programs).into_iter().find(|name| name.ends_with(".toml"));
         ensure!(own.is_none(), "--docs: the document is about the evaluation's programs only");
     }
-    let tools = arguments.tools.clone().unwrap_or_else(|| target().join("release"));
     let mut wanted = names(&arguments.variants);
     if wanted.is_empty() {
         wanted = Variant::all_names()?;

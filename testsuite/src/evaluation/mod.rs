@@ -7,6 +7,7 @@
 //! | [`callgrind`], [`call_graph`], [`verify`], [`verified_numbers`] | executed calls, the static call graph, verify mode |
 //! | [`hybrid`], [`capture_cost`], [`decode_speed`], [`traces`], [`several_runs`] | figures of one feature each |
 //! | [`statistics`], [`report`], [`charts`], [`data`] | tables, charts and the documents |
+//! | [`spec`] | tables of results of SPEC CPU 2017 |
 
 pub mod build;
 pub mod call_graph;
@@ -23,6 +24,7 @@ pub mod measure;
 pub mod papers;
 pub mod report;
 pub mod several_runs;
+pub mod spec;
 pub mod statistics;
 pub mod store;
 pub mod traces;

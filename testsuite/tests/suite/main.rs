@@ -29,6 +29,7 @@ mod rust;
 mod sanitizers;
 mod skipped_functions;
 mod source;
+mod spec;
 mod trace;
 mod two_runtimes;
 mod verify_mode;
