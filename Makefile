@@ -98,7 +98,7 @@ test-all: suite
 ifeq ($(LLVM),$(FIRST_LLVM))
 SKIPPED := rust:: versions::
 else
-SKIPPED := guide:: sanitizers:: points::debuggers:: link::kept_links:: link::split_dwarf:: \
+SKIPPED := guide:: python:: spec:: sanitizers:: points::debuggers:: link::kept_links:: link::split_dwarf:: \
     link::uninstrumented_pointers:: trace::core_files:: trace::shared_libraries:: trace::slurm::
 endif
 
