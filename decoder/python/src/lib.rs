@@ -1,10 +1,11 @@
 //! The decoder as a module of Python; `pcce/__init__.pyi` describes it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{self, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use pcce::FrameKind;
 use pcce::filter::{self, Words};
 use pcce::load::{LoadCause, load};
 use pcce::numbers::{Numbers, NumbersError, NumbersFile};
@@ -12,10 +13,11 @@ use pcce::render::{Format, folded_frame};
 use pcce::session::{Failure, MAX_CALLS_IN_LOG, Session};
 use pcce::store::Store;
 use pcce::style::Style;
+use pcce::token::BuildId;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
+use pyo3::sync::{MutexExt, PyOnceLock};
 use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 use self_cell::self_cell;
 
@@ -26,10 +28,9 @@ create_exception!(pcce, DictionaryError, PyValueError);
 const KEPT: usize = 1 << 14;
 
 #[pyclass(frozen, eq, hash, module = "pcce")]
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Frame {
-    #[pyo3(get)]
-    kind: &'static str,
+    kind: FrameKind,
     #[pyo3(get)]
     function: Option<String>,
     #[pyo3(get)]
@@ -40,61 +41,81 @@ struct Frame {
     column: Option<u32>,
     #[pyo3(get)]
     inlined: bool,
-    #[pyo3(get)]
-    build_id: Option<String>,
-    text: String,
+    build_id: Option<BuildId>,
 }
 
 #[pymethods]
 impl Frame {
-    fn __str__(&self) -> &str {
-        &self.text
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    #[getter]
+    fn build_id(&self) -> Option<String> {
+        self.build_id.map(|id| id.to_string())
+    }
+
+    fn __str__(&self) -> String {
+        Style::default().line(&pcce::Frame {
+            kind: self.kind,
+            function: self.function.as_deref(),
+            linkage_name: None,
+            file: self.file.as_deref(),
+            line: self.line,
+            column: self.column,
+            inlined: self.inlined,
+            build_id: self.build_id,
+        })
     }
 
     fn __repr__(&self) -> String {
-        format!("<pcce.Frame {}>", self.text)
+        format!("<pcce.Frame {}>", self.__str__())
     }
 }
 
-/// What is kept of a context.
-struct Decoded {
-    frames: Vec<Frame>,
-    folded: String,
-}
-
-impl Decoded {
-    fn of(frames: &[pcce::Frame<'_>]) -> Self {
-        let style = Style::default();
-        let folded: Vec<String> = frames.iter().rev().map(|frame| folded_frame(frame, &style)).collect();
-        let frame = |frame: &pcce::Frame<'_>| Frame {
-            kind: frame.kind.name(),
+impl From<pcce::Frame<'_>> for Frame {
+    fn from(frame: pcce::Frame<'_>) -> Self {
+        Self {
+            kind: frame.kind,
             function: frame.function.map(str::to_owned),
             file: frame.file.map(str::to_owned),
             line: frame.line,
             column: frame.column,
             inlined: frame.inlined,
-            build_id: frame.build_id.map(|id| id.to_string()),
-            text: style.line(frame),
-        };
-        Self { frames: frames.iter().map(frame).collect(), folded: folded.join(";") }
+            build_id: frame.build_id,
+        }
     }
 }
 
 #[pyclass(frozen, module = "pcce")]
 struct Context {
-    #[pyo3(get)]
-    frames: Py<PyTuple>,
-    #[pyo3(get)]
-    missing: Py<PyTuple>,
+    list: Vec<Frame>,
+    /// The same for Python, once it was asked for.
+    frames: PyOnceLock<Py<PyTuple>>,
     #[pyo3(get)]
     folded: String,
-    text: String,
 }
 
 #[pymethods]
 impl Context {
-    fn __str__(&self) -> &str {
-        &self.text
+    #[getter]
+    fn frames(&self, py: Python<'_>) -> PyResult<Py<PyTuple>> {
+        let frames = || Ok::<_, PyErr>(PyTuple::new(py, self.list.iter().cloned())?.unbind());
+        Ok(self.frames.get_or_try_init(py, frames)?.clone_ref(py))
+    }
+
+    #[getter]
+    fn missing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let ids: BTreeSet<BuildId> = self.list.iter().filter_map(|frame| frame.build_id).collect();
+        PyTuple::new(py, ids.iter().map(ToString::to_string).collect::<Vec<_>>())
+    }
+
+    fn __str__(&self) -> String {
+        let numbered = self.list.iter().enumerate();
+        let lines: Vec<String> =
+            numbered.map(|(n, frame)| format!("{:<4}{}", format!("#{n} "), frame.__str__())).collect();
+        lines.join("\n")
     }
 
     fn __repr__(&self) -> String {
@@ -103,20 +124,11 @@ impl Context {
 }
 
 impl Context {
-    fn new(py: Python<'_>, decoded: Decoded) -> PyResult<Self> {
-        let lines = decoded.frames.iter().enumerate();
-        let lines: Vec<String> =
-            lines.map(|(n, frame)| format!("{:<4}{}", format!("#{n} "), frame.text)).collect();
-        let mut missing: Vec<String> =
-            decoded.frames.iter().filter_map(|frame| frame.build_id.clone()).collect();
-        missing.sort_unstable();
-        missing.dedup();
-        Ok(Self {
-            frames: PyTuple::new(py, decoded.frames)?.unbind(),
-            missing: PyTuple::new(py, missing)?.unbind(),
-            folded: decoded.folded,
-            text: lines.join("\n"),
-        })
+    fn of(frames: Vec<pcce::Frame<'_>>) -> Self {
+        let style = Style::default();
+        let folded: Vec<String> = frames.iter().rev().map(|frame| folded_frame(frame, &style)).collect();
+        let list = frames.into_iter().map(Frame::from).collect();
+        Self { list, frames: PyOnceLock::new(), folded: folded.join(";") }
     }
 }
 
@@ -187,8 +199,8 @@ impl Reading {
         })
     }
 
-    fn decode(&mut self, token: &str) -> Result<Decoded, Failure> {
-        self.with_dependent_mut(|_, session| Ok(Decoded::of(&session.frames(token.as_bytes())?)))
+    fn decode(&mut self, token: &str) -> Result<Context, Failure> {
+        self.with_dependent_mut(|_, session| Ok(Context::of(session.frames(token.as_bytes())?)))
     }
 }
 
@@ -227,7 +239,7 @@ impl Decoder {
         // Others may run meanwhile: a dictionary may have to be read, or fetched.
         let decoded = py.detach(|| self.reading.lock().unwrap_or_else(PoisonError::into_inner).decode(token));
         let decoded = decoded.map_err(|failure| DecodeError::new_err(failure.to_string()))?;
-        let context = Py::new(py, Context::new(py, decoded)?)?;
+        let context = Py::new(py, decoded)?;
         let mut known = known();
         if known.len() >= KEPT {
             known.clear();
