@@ -41,6 +41,7 @@ struct Frame {
     column: Option<u32>,
     #[pyo3(get)]
     inlined: bool,
+    certain: bool,
     build_id: Option<BuildId>,
 }
 
@@ -65,6 +66,7 @@ impl Frame {
             line: self.line,
             column: self.column,
             inlined: self.inlined,
+            certain: self.certain,
             build_id: self.build_id,
         })
     }
@@ -83,6 +85,7 @@ impl From<pcce::Frame<'_>> for Frame {
             line: frame.line,
             column: frame.column,
             inlined: frame.inlined,
+            certain: frame.certain,
             build_id: frame.build_id,
         }
     }
