@@ -138,10 +138,11 @@ void pcce_fiber_run(void (*body)(void *), void *argument);
  * others these do nothing.
  *
  * pcce_trace_stop() stops recording, in all threads: what they have called until then is in the
- * trace, each thread's up to its last word. pcce_trace_start() goes on; the calls that are active
- * then are not known. pcce_trace_mark() puts a mark with a value into the calling thread's trace.
- * pcce_trace_flush() writes what the calling thread has not yet written (less than one word), so that
- * the file has all up to here, however the process ends. Async-signal-safe. */
+ * trace, each thread's up to its last word. pcce_trace_start() goes on, in each thread some dozens of
+ * calls later; the calls that are active there are known. pcce_trace_mark() puts a mark with a value
+ * into the calling thread's trace. pcce_trace_flush() writes what the calling thread has not yet written
+ * (less than one word), so that the file has all up to here, however the process ends.
+ * Async-signal-safe. */
 void pcce_trace_start(void);
 void pcce_trace_stop(void);
 void pcce_trace_mark(uint64_t value);

@@ -2,14 +2,13 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering;
 
 use crate::abi::trace::{Block, ENTRY_LEN, Gap, Special, cache_index, special};
 use crate::area::{self, Area, From, State, block};
 use crate::ends::{self, Ends};
 use crate::handlers;
 use crate::stream::{self, Busy};
-use crate::{file, forks, images, process, stacks};
+use crate::{file, forks, images, process, stacks, toggle};
 use pcce_system::machine::stack_pointer;
 
 /// The area of the thread's stream, with a place for its words. `sp`: the stack pointer of emitted code. Null if there
@@ -60,6 +59,8 @@ pub unsafe fn put(block: *mut Block, from: From, group: &[u64]) {
         let area = ready(block, from.sp);
         if !area.is_null() {
             let _busy = Busy::new(block, area);
+            // A context would be that behind the event.
+            stream::goes_on(block, area);
             (*area).stream.from = from;
             stream::put(block, area, group);
             (*area).stream.from = From::UNKNOWN;
@@ -77,7 +78,10 @@ pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
         if !area.is_null() {
             let _busy = Busy::new(block, area);
             (*area).stream.from = From { pc, sp, node: [0; 2] };
-            stream::flush(block, area);
+            // The context of a stream that goes on here tells what the pending bits would.
+            if !stream::goes_on(block, area) {
+                stream::flush(block, area);
+            }
             (*area).stream.from = From::UNKNOWN;
         }
     }
@@ -98,15 +102,17 @@ pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
         if (*area).stream.state == State::Recording {
             images::describe(function);
         }
-        // It goes into the cache of the chunk that the word is in.
         if (*area).stream.base == 0 {
             (*area).stream.base = sp;
         }
-        let place = cache_index(function);
-        (*area).fast.cache[place] = behind;
-        stacks::entered(block, area);
         (*area).stream.from = From { pc: behind, sp, node: [0; 2] };
-        stream::put(block, area, &[special(Special::Entered, function as u64)]);
+        // The context of a stream that goes on here has the function.
+        if !stream::goes_on(block, area) {
+            // It goes into the cache of the chunk that the word is in.
+            (*area).fast.cache[cache_index(function)] = behind;
+            stacks::entered(block, area);
+            stream::put(block, area, &[special(Special::Entered, function as u64)]);
+        }
         (*area).stream.from = From::UNKNOWN;
     }
 }
@@ -308,16 +314,11 @@ pub extern "C" fn __pcce_trace_now() {
 /// Starts recording, or stops it; for the C API.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_record(on: bool) {
-    if file::switch(on) {
-        for area in area::all() {
-            // SAFETY: areas stay where they are.
-            unsafe { (*area).fast.limit.store(0, Ordering::Relaxed) };
-        }
-    }
+    toggle::turn(on);
     let block = block();
     // SAFETY: this thread's block.
     unsafe {
-        if !area::of(block).is_null() {
+        if !on && !area::of(block).is_null() {
             ready(block, stack_pointer());
         }
     }

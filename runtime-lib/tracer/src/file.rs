@@ -6,12 +6,12 @@
 
 use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use crate::abi::trace::{self, FIRST, HEAD, MAGIC, STREAMS, SYNCED, USED, VERSION};
 use crate::output::{FileName, How, Text, complain};
 use crate::shared::{identity, map, out_of_the_way, reserve};
-use crate::{parts, sys};
+use crate::{output, parts, sys, toggle};
 
 /// The environment variable that names the file.
 const VARIABLE: &CStr = c"PCCE_TRACE";
@@ -23,11 +23,15 @@ const DEFAULT: &CStr = c"pcce-trace.%p";
 /// This variable says which part of the run is kept, as `2/6`.
 const PART_VARIABLE: &CStr = c"PCCE_TRACE_PART";
 
+/// If this variable is set, recording has to be started first.
+const PAUSED_VARIABLE: &CStr = c"PCCE_TRACE_PAUSED";
+
 /// For tests, the most words that the first chunks of a stream have behind their contexts, so that chunks begin at many
 /// places.
 const STRESS_VARIABLE: &CStr = c"PCCE_TRACE_STRESS";
 
 static RING: AtomicU64 = AtomicU64::new(0);
+static PAUSED: AtomicBool = AtomicBool::new(false);
 static STRESS: AtomicU64 = AtomicU64::new(0);
 static NAME: FileName = FileName::new();
 static FILE: AtomicI32 = AtomicI32::new(-1);
@@ -355,8 +359,16 @@ pub fn start() {
     }
     NAME.set_from(VARIABLE, Some(DEFAULT));
     NAME.settle();
+    PAUSED.store(ask(PAUSED_VARIABLE).is_some(), Ordering::Relaxed);
     let error = match open() {
-        Ok(()) => return,
+        Ok(()) => {
+            let signal = output::variable(toggle::VARIABLE);
+            if !signal.is_null() {
+                // SAFETY: a text of the environment.
+                toggle::on_signal(unsafe { CStr::from_ptr(signal) });
+            }
+            return;
+        }
         // The user has got a message.
         Err(0) => return,
         Err(error) => error,
@@ -444,7 +456,9 @@ fn take_into_use(file: c_int) -> Result<bool, c_int> {
     if let Some(kept) = word(trace::RING).filter(|_| ring() > 0) {
         kept.store(ring(), Ordering::Relaxed);
     }
-    switch(true);
+    if !PAUSED.load(Ordering::Relaxed) {
+        switch(true);
+    }
     Ok(true)
 }
 

@@ -31,3 +31,4 @@ mod parts;
 mod process;
 mod stacks;
 mod stream;
+mod toggle;

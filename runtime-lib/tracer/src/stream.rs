@@ -69,7 +69,8 @@ pub unsafe fn begin(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// Recording was started or stopped since the stream has last looked.
+/// Recording was started or stopped since the stream has last looked. A stream that is not recorded goes on later
+/// ([`goes_on`]).
 ///
 /// # Safety
 /// The area is that of the block's stream, which has begun.
@@ -77,21 +78,42 @@ pub unsafe fn switched(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {
         let switches = file::switches();
-        (*area).stream.switches = switches;
         match ((*area).stream.state, file::is_on(switches)) {
             (State::Recording, false) => {
+                (*area).stream.switches = switches;
                 put(block, area, &[special(Special::Gap, Gap::Stopped as u64)]);
                 end(block, area);
             }
-            (State::Idle, true) => {
-                (*block).pending = 1;
-                (*area).stream.begin = BEGIN_MIDDLE;
-                next_chunk(block, area);
-            }
             // Events that were to be left out were recorded.
-            (State::Recording, true) => rearm(block, area),
-            _ => {}
+            (State::Recording, true) => {
+                (*area).stream.switches = switches;
+                rearm(block, area);
+            }
+            (State::Idle, true) => {}
+            (State::Idle | State::New, _) => (*area).stream.switches = switches,
         }
+    }
+}
+
+/// If the stream is to be recorded again: goes on with a chunk that begins at [`Stream::from`], and tells what is
+/// active there. Returns whether it does.
+///
+/// # Safety
+/// As for [`switched`].
+pub unsafe fn goes_on(block: *mut Block, area: *mut Area) -> bool {
+    // SAFETY: by the contract.
+    unsafe {
+        let switches = file::switches();
+        let stream = &raw mut (*area).stream;
+        if (*stream).state != State::Idle || (*stream).switches == switches || !file::is_on(switches) {
+            return false;
+        }
+        (*stream).switches = switches;
+        forks::begin(block, area);
+        (*block).pending = 1;
+        (*stream).begin = BEGIN_MIDDLE;
+        next_chunk(block, area);
+        true
     }
 }
 
@@ -200,6 +222,7 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
     unsafe {
         let stream = &raw mut (*area).stream;
         let sequence = if (*stream).number == 0 { 0 } else { (*stream).sequence + 1 };
+        let has_context = sequence > 0 || (*stream).begin == BEGIN_MIDDLE;
         let ring = Ring::wanted();
         let part = Part::wanted();
         let size = match (&ring, part) {
@@ -249,7 +272,7 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
             (*stream).ring[place] = offset;
         }
         (*stream).size = size;
-        if sequence > 0 && (*stream).from.pc != 0 {
+        if has_context && (*stream).from.pc != 0 {
             // The context has this address. A forked child has described nothing yet if it has only gone on in
             // functions that were active at the fork, and what it would inherit is known by its first chunk alone.
             images::describe((*stream).from.pc);
@@ -271,7 +294,7 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         (*area).fast.order = Order::new();
         let end = mapped.add(size).cast::<u64>();
         arm(block, area, words(chunk), end);
-        if sequence > 0 {
+        if has_context {
             write_context(block, (*stream).from, (*stream).stacks.is_away());
         }
         let stress = file::stress(sequence);

@@ -216,7 +216,7 @@ impl<'t> Replay<'t> {
     /// Where nothing is known at a chunk's beginning, its context may tell. `first`: it is the first one that
     /// is read.
     pub(super) fn look_for_begin(&mut self, chunk: &ChunkAt, first: bool) {
-        if !matches!(self.state, State::Skip | State::Lose(GapCause::Missing, _)) {
+        if !matches!(self.state, State::Skip | State::Lose(GapCause::Missing | GapCause::Middle, _)) {
             return;
         }
         match self.reader.begin_at(self.stream, chunk) {
@@ -267,7 +267,7 @@ impl<'t> Replay<'t> {
         self.stack.push(Active { function: UNKNOWN, node: NONE });
         let event = Event { value, ..self.gap(why) };
         self.state = if self.begin.is_some() { State::Known(false) } else { State::Skip };
-        if matches!(why, GapCause::Middle | GapCause::Lost) {
+        if matches!(why, GapCause::Middle | GapCause::Lost) && self.begin.is_none() {
             self.stack.push(Active { function: OPEN, node: NONE });
             self.state = State::Open;
         }

@@ -22,6 +22,7 @@ mod shared_libraries;
 mod slurm;
 mod speedscope;
 mod stacks;
+mod switches;
 mod tracer;
 
 use std::fs;

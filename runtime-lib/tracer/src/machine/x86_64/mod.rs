@@ -3,6 +3,8 @@
 mod stubs;
 mod vectors;
 
+use core::arch::global_asm;
+
 use pcce_system::machine::thread_pointer;
 
 pub use self::stubs::{stored, within};
@@ -10,6 +12,33 @@ pub use self::vectors::detect;
 use crate::area::block;
 use crate::last::__pcce_trace_last;
 use crate::sys;
+
+/// The kernel wants to be told where handlers return to (`SA_RESTORER`).
+pub const RESTORER_FLAG: u64 = 0x0400_0000;
+
+unsafe extern "C" {
+    fn __pcce_trace_restorer();
+}
+
+// Debuggers know the frame of a signal by these instructions.
+global_asm!(
+    ".pushsection .text.__pcce_trace_restorer,\"ax\",@progbits",
+    ".hidden __pcce_trace_restorer",
+    ".globl __pcce_trace_restorer",
+    ".type __pcce_trace_restorer,@function",
+    "nop",
+    "__pcce_trace_restorer:",
+    "mov rax, {}",
+    "syscall",
+    ".size __pcce_trace_restorer, . - __pcce_trace_restorer",
+    ".popsection",
+    const libc::SYS_rt_sigreturn,
+);
+
+/// Where a handler that was installed without libc returns to.
+pub fn restorer() -> usize {
+    __pcce_trace_restorer as *const () as usize
+}
 
 /// The number of bits by which the pending bits were shifted for the bits that the instruction at `at` is about to add:
 /// emitted code appends by two instructions, one behind the other. None if that is not known.
