@@ -122,41 +122,19 @@ pub(super) fn others(out: &mut Out, signal: c_int, own: c_int) {
     let ours = |s: &c_int| Action::of(*s).is_some_and(|action| is_ours(&action));
     let mut candidates = SIGNALS.into_iter().rev();
     let question_signal = candidates.find(|s| *s != signal && ours(s)).or(Some(signal).filter(ours));
-    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    // SAFETY: opens a folder.
-    let folder = unsafe { sys::open(c"/proc/self/task".as_ptr(), flags, 0) };
-    if folder < 0 || own < 0 {
-        return not_listed(out, if folder < 0 { folder } else { own as isize });
+    if own < 0 {
+        return not_listed(out, own as isize);
     }
     let end = now().saturating_add(ALL_WAIT);
     let mut slot = 0;
-    let mut entries = [0_u64; 256];
-    loop {
-        let arguments = [folder as usize, entries.as_mut_ptr() as usize, size_of_val(&entries), 0, 0, 0];
-        // SAFETY: writes at most that many bytes.
-        let len = unsafe { sys::call(libc::SYS_getdents64, arguments) };
-        if len < 0 {
-            not_listed(out, len);
+    let listed = sys::each_thread(|thread| {
+        if thread != own {
+            other(out, thread, question_signal, end, &mut slot);
         }
-        let Ok(len @ 1..) = usize::try_from(len) else { break };
-        // SAFETY: written by the kernel.
-        let bytes = unsafe { core::slice::from_raw_parts(entries.as_ptr().cast::<u8>(), len) };
-        let mut at = 0;
-        // `struct linux_dirent64`: the length at byte 16, the name from byte 19 on.
-        while let Some(entry) = bytes.get(at..).filter(|entry| entry.len() > 19) {
-            let size = u16::from_ne_bytes([entry[16], entry[17]]) as usize;
-            if size < 20 || size > entry.len() {
-                break;
-            }
-            at += size;
-            let digits = entry[19..size].iter().take_while(|c| c.is_ascii_digit());
-            let thread = digits.fold(0_i32, |n, c| n.wrapping_mul(10).wrapping_add((c - b'0').into()));
-            if thread != 0 && thread != own {
-                other(out, thread, question_signal, end, &mut slot);
-            }
-        }
+    });
+    if let Err(error) = listed {
+        not_listed(out, error);
     }
-    sys::close(folder as c_int);
 }
 
 /// The kernel does not list the threads.

@@ -11,6 +11,7 @@ use pcce_abi as abi;
 pub mod early;
 pub mod image;
 pub mod machine;
+pub mod maps;
 pub mod output;
 pub mod settled;
 pub mod shared;

@@ -134,6 +134,43 @@ pub fn read_of_thread(thread: c_int, name: &[u8], to: &mut [u8]) -> usize {
     usize::try_from(len).unwrap_or(0).min(to.len())
 }
 
+/// Calls something with the number of each thread of the process. The error is the kernel's, negative.
+#[inline(always)]
+pub fn each_thread(mut each: impl FnMut(c_int)) -> Result<(), isize> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: opens a folder.
+    let folder = unsafe { open(c"/proc/self/task".as_ptr(), flags, 0) };
+    if folder < 0 {
+        return Err(folder);
+    }
+    let mut entries = [0_u64; 256];
+    let end = loop {
+        // SAFETY: writes at most that many bytes.
+        let len = unsafe {
+            call3(libc::SYS_getdents64, folder as usize, entries.as_mut_ptr() as usize, size_of_val(&entries))
+        };
+        let Ok(len @ 1..) = usize::try_from(len) else { break len };
+        // SAFETY: written by the kernel.
+        let bytes = unsafe { core::slice::from_raw_parts(entries.as_ptr().cast::<u8>(), len) };
+        let mut at = 0;
+        // `struct linux_dirent64`: the length at byte 16, the name from byte 19 on.
+        while let Some(entry) = bytes.get(at..).filter(|entry| entry.len() > 19) {
+            let size = u16::from_ne_bytes([entry[16], entry[17]]) as usize;
+            if size < 20 || size > entry.len() {
+                break;
+            }
+            at += size;
+            let digits = entry[19..size].iter().take_while(|c| c.is_ascii_digit());
+            let thread = digits.fold(0_i32, |n, c| n.wrapping_mul(10).wrapping_add((c - b'0').into()));
+            if thread != 0 {
+                each(thread);
+            }
+        }
+    };
+    close(folder as c_int);
+    if end < 0 { Err(end) } else { Ok(()) }
+}
+
 /// Copies bytes from an address of the process, readable or not. False if not all of them are.
 pub fn copy_from(address: usize, to: &mut [u8]) -> bool {
     let (own, there) = ([to.as_mut_ptr() as usize, to.len()], [address, to.len()]);
