@@ -12,16 +12,19 @@
 //! pushed, and the frame names the site, or the pass published the site ([`Tls::call`](crate::abi::Tls::call)). If
 //! neither is the case, though the id says that there is such an activation, the context is unknown.
 
+mod leaks;
+mod pool;
+
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use pcce_system::machine::PAGE_SIZE;
 use pcce_system::weak_address;
 
 use crate::context;
 use crate::intern::Interner;
-use crate::output::FileName;
+use crate::output::{FileName, Text, complain, variable};
 use crate::profile::{Arena, Writer};
 use crate::state::tls;
 use crate::sys;
@@ -242,6 +245,20 @@ impl Header {
         Some(Block { record, size: size as usize, offset: 1 << (header.record >> 48) })
     }
 
+    /// The block at `at`, where anything may be: if its record is one.
+    unsafe fn find(at: *const u8) -> Option<Block> {
+        // SAFETY: by the caller, there is memory in front of it.
+        let header = unsafe { at.cast::<Header>().sub(1).read_volatile() };
+        let (size, shift) = (header.size & LOW, header.record >> 48);
+        let record = (header.record & LOW) as *const Record;
+        let is_ours = header.size >> 48 != 0
+            && header.size >> 48 == Self::check(at as usize, header.record, size)
+            && (HEADER.trailing_zeros().into()..48).contains(&shift)
+            && is_record(record);
+        // SAFETY: it is one.
+        is_ours.then(|| Block { record: unsafe { &*record }, size: size as usize, offset: 1 << shift })
+    }
+
     /// The block is freed: it is ours no more.
     #[inline(always)]
     unsafe fn clear(at: *mut u8) {
@@ -275,6 +292,8 @@ static TOKENS: Arena = Arena::new();
 static CONTEXTS: Interner<Record> = Interner::new();
 /// For blocks whose context could not be numbered, since there was no memory, and for those whose context is not known.
 static UNKNOWN: Record = Record::new();
+/// For the block that libstdc++ keeps for exceptions.
+static POOL: Record = Record::new();
 
 /// Bytes that are allocated, and the most that ever were.
 static LIVE: AtomicU64 = AtomicU64::new(0);
@@ -300,6 +319,9 @@ struct Record {
     /// peak, the context has not changed since the last one.
     peak_blocks: AtomicU64,
     peak_bytes: AtomicU64,
+    /// Blocks and bytes to which nothing points as the program ends, if that was asked for.
+    leaked_blocks: AtomicU64,
+    leaked_bytes: AtomicU64,
 }
 
 /// Returns whether no other thread can interfere.
@@ -356,6 +378,8 @@ impl Record {
             peak: AtomicU64::new(0),
             peak_blocks: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
+            leaked_blocks: AtomicU64::new(0),
+            leaked_bytes: AtomicU64::new(0),
         }
     }
 
@@ -390,6 +414,29 @@ impl Record {
         }
     }
 
+    /// Gives the only block of such a size to another record, which has none. False if the counts do not have it. The
+    /// process has one thread.
+    fn gives(&self, to: &Self, size: u64) -> bool {
+        self.keep_peak();
+        let counts: [(&AtomicU64, u64); 5] = [
+            (&self.allocations, 1),
+            (&self.allocated, size),
+            (&self.own_peak, size),
+            (&self.peak_blocks, 1),
+            (&self.peak_bytes, size),
+        ];
+        let theirs = [&to.allocations, &to.allocated, &to.own_peak, &to.peak_blocks, &to.peak_bytes];
+        let is_there = counts.iter().all(|(count, part)| count.load(Ordering::Relaxed) >= *part);
+        if is_there {
+            for ((count, part), other) in counts.into_iter().zip(theirs) {
+                count.fetch_sub(part, Ordering::Relaxed);
+                other.store(part, Ordering::Relaxed);
+            }
+            to.peak.store(self.peak.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        is_there
+    }
+
     #[inline(always)]
     fn add_block(&self, size: usize) {
         self.keep_peak();
@@ -408,6 +455,11 @@ impl Record {
         add(&self.frees, 1);
         add(&self.freed, size as u64);
     }
+}
+
+/// Returns whether a record is at an address.
+fn is_record(at: *const Record) -> bool {
+    core::ptr::eq(at, &UNKNOWN) || core::ptr::eq(at, &POOL) || CONTEXTS.holds(at)
 }
 
 /// The record of the context in which the program is.
@@ -456,27 +508,70 @@ const DEFAULT_FILE: &CStr = c"pcce-heap.%p";
 /// The variable with the number of a signal on which a profile is written.
 const SIGNAL_VARIABLE: &CStr = c"PCCE_HEAP_SIGNAL";
 
+/// The variable that asks for what has leaked.
+const LEAKS_VARIABLE: &CStr = c"PCCE_HEAP_LEAKS";
+
 static FILE: FileName = FileName::new();
+static FINDS_LEAKS: AtomicBool = AtomicBool::new(false);
+
+/// Finds what has leaked. False if the system does not let it.
+fn find_leaks() -> bool {
+    let records = || CONTEXTS.values().chain([&UNKNOWN, &POOL]);
+    let live = records().map(|record| record.live().0).fold(0, u64::wrapping_add);
+    let gaps = leaks::scan(live);
+    let mut message = Text::<256>::new();
+    match &gaps {
+        None => message
+            .put(b"pcce: leaks are not told from what is alive: the system does not say what is mapped\n"),
+        Some(gaps) => {
+            if gaps.blocks > 0 {
+                message.put(b"pcce: ");
+                message.number(gaps.blocks);
+                message.put(b" blocks that are not freed were not found, and count as alive\n");
+            }
+            if gaps.threads > 0 {
+                message.put(b"pcce: ");
+                message.number(gaps.threads.into());
+                message.put(
+                    b" threads did not stop for the scan: what only their registers hold counts as leaked\n",
+                );
+            }
+        }
+    }
+    if !message.bytes().is_empty() {
+        complain(message.bytes());
+    }
+    gaps.is_some()
+}
 
 /// Writes the profile as it is now. The last one of a forked child has a name of its own, or there is none.
 fn write_file(number: u64) {
     if number == 0 && !FILE.is_wanted(true) {
         return;
     }
+    let with_leaks = number == 0 && FINDS_LEAKS.load(Ordering::Relaxed) && find_leaks();
     let mut out = Writer::create(&FILE, number);
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     out.head("heap");
     out.member("peak_bytes", get(&PEAK));
+    if with_leaks {
+        out.text(b",\"leaks\":true");
+    }
     out.text(b"}\n");
     let mut contexts = 0;
-    for record in CONTEXTS.values().chain([&UNKNOWN]) {
+    for record in CONTEXTS.values().chain([&UNKNOWN, &POOL]) {
         if get(&record.allocations) == 0 {
             continue;
         }
         contexts += 1;
         let token = record.token.load(Ordering::Acquire);
-        // SAFETY: it ends with a zero.
-        out.context((!token.is_null()).then(|| unsafe { CStr::from_ptr(token.cast()) }.to_bytes()));
+        if core::ptr::eq(record, &POOL) {
+            out.context(Some(b""));
+            out.text(b",\"name\":\"pool of libstdc++ for exceptions\"");
+        } else {
+            // SAFETY: it ends with a zero.
+            out.context((!token.is_null()).then(|| unsafe { CStr::from_ptr(token.cast()) }.to_bytes()));
+        }
         out.member("allocations", get(&record.allocations));
         out.member("allocated", get(&record.allocated));
         out.member("frees", get(&record.frees));
@@ -485,6 +580,10 @@ fn write_file(number: u64) {
         out.member("peak_blocks", blocks);
         out.member("peak_bytes", bytes);
         out.member("own_peak_bytes", get(&record.own_peak));
+        if with_leaks {
+            out.member("leaked_blocks", get(&record.leaked_blocks));
+            out.member("leaked_bytes", get(&record.leaked_bytes));
+        }
         out.text(b"}\n");
     }
     out.finish(contexts);
@@ -498,6 +597,10 @@ fn write_file(number: u64) {
 pub unsafe extern "C" fn __pcce_heap_start() {
     refuse_sanitizers();
     FILE.set_from(VARIABLE, Some(DEFAULT_FILE));
+    pool::name();
+    let value = variable(LEAKS_VARIABLE);
+    // SAFETY: a text of the environment.
+    FINDS_LEAKS.store(!value.is_null() && unsafe { *value } != 0, Ordering::Relaxed);
     // SAFETY: a plain call. What is registered first runs last.
     unsafe { sys::at_quick_exit(at_exit, null_mut()) };
     when::on_signals(Kind::Heap, write_file, Some(SIGNAL_VARIABLE));
@@ -511,13 +614,14 @@ fn refuse_sanitizers() {
     if !sanitizer.is_null() || !scudo.is_null() {
         let message = "pcce: the program has a sanitizer that looks after the heap, and the heap profiler in its place: it \
                        would find nothing. Link it without `--pcce-heap` (libpcce_heap.a) or without the sanitizer\n";
-        crate::output::complain(message.as_bytes());
+        complain(message.as_bytes());
         // SAFETY: ends the process.
         unsafe { sys::call(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
     }
 }
 
 extern "C" fn at_exit(_: *mut c_void) {
+    leaks::remember_here();
     when::at_end(Kind::Heap);
 }
 
@@ -536,6 +640,7 @@ pub unsafe extern "C" fn __pcce_heap_end() {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_exit_now(status: c_int) -> ! {
     if FILE.is_wanted(false) {
+        leaks::remember_here();
         when::at_end(Kind::Heap);
     }
     loop {

@@ -106,6 +106,19 @@ impl<V> Interner<V> {
         self.all().map(|node| &node.value)
     }
 
+    /// Returns whether a value of the map is at an address.
+    pub fn holds(&self, value: *const V) -> bool {
+        let node = (value as usize).wrapping_sub(core::mem::offset_of!(Node<V>, value));
+        let used = self.used.load(Ordering::Acquire);
+        (0..).zip(&self.blocks).any(|(block, base)| {
+            let base = base.load(Ordering::Acquire) as usize;
+            let start = FIRST_BLOCK * ((1 << block) - 1);
+            let size = used.saturating_sub(start).min(FIRST_BLOCK << block) as usize * size_of::<Node<V>>();
+            let distance = node.wrapping_sub(base);
+            base != 0 && distance < size && distance.is_multiple_of(size_of::<Node<V>>())
+        })
+    }
+
     /// All keys with their numbers, likewise.
     pub fn nodes(&self) -> impl Iterator<Item = (&Key, u64)> {
         self.all().map(|node| (&node.key, node.number))

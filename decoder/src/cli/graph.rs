@@ -29,7 +29,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
     };
     let heat = match (&read, &args.by) {
         (Some(read), by) => {
-            let (number, metric) = additive(read.profile.kind, by.as_deref())?;
+            let (number, metric) = additive(&read.profile, by.as_deref())?;
             Some((&read.stacks, number, metric))
         }
         (None, Some(_)) => bail!("--by needs a profile (--profile FILE)"),

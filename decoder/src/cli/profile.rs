@@ -113,7 +113,7 @@ fn show(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
     let Dictionary { program, build_id, .. } = dictionary;
     match view {
         ProfileView::Report { by, top, format, .. } => {
-            let (by, _) = metric(kind, by.as_deref())?;
+            let (by, _) = metric(&profile, by.as_deref())?;
             let selection = Selection { by, top: *top };
             output(args.output.as_deref(), |out| match format {
                 ReportFormat::Text => report::text(&profile, &stacks, &program, selection, &style, out),
@@ -121,18 +121,18 @@ fn show(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
             })
         }
         ProfileView::Flamegraph { by, .. } => {
-            let (number, _) = additive(kind, by.as_deref())?;
+            let (number, _) = additive(&profile, by.as_deref())?;
             output(args.output.as_deref(), |out| flame::graph(&stacks, kind, number, &program, out))
         }
         ProfileView::Folded { by, .. } => {
-            let (number, _) = additive(kind, by.as_deref())?;
+            let (number, _) = additive(&profile, by.as_deref())?;
             output(args.output.as_deref(), |out| flame::folded(&stacks, number, out))
         }
-        ProfileView::Pprof(_) => {
-            output(args.output.as_deref(), |out| pprof::write(&stacks, kind, &program, &build_id, out))
-        }
+        ProfileView::Pprof(_) => output(args.output.as_deref(), |out| {
+            pprof::write(&stacks, profile.metrics(), &program, &build_id, out)
+        }),
         ProfileView::Speedscope(_) => {
-            output(args.output.as_deref(), |out| speedscope::write(&stacks, kind, &program, out))
+            output(args.output.as_deref(), |out| speedscope::write(&stacks, profile.metrics(), &program, out))
         }
     }?;
     Ok(if stacks.missing.is_empty() { Status::Done } else { Status::Failed })
@@ -141,12 +141,13 @@ fn show(kind: Kind, view: &ProfileView) -> anyhow::Result<Status> {
 /// Compares two profiles.
 fn diff(kind: Kind, args: &DiffArgs) -> anyhow::Result<Status> {
     let style = args.appearance.style(args.output.is_some())?;
-    let (by, _) = metric(kind, args.by.as_deref())?;
-    let selection = Selection { by, top: args.top };
     let read =
         |program: &Path, profile: &Path| read_profile(Some(kind), program, profile, &args.more, &style);
     let old = read(&args.program, &args.old)?;
     let new = read(args.new_program.as_ref().unwrap_or(&args.program), &args.new)?;
+    let fewer = if old.profile.has_leaks { &new } else { &old };
+    let (by, _) = metric(&fewer.profile, args.by.as_deref())?;
+    let selection = Selection { by, top: args.top };
     let [first, second] = [&old, &new].map(|read| Side { profile: &read.profile, stacks: &read.stacks });
     let program = &old.dictionary.program;
     output(args.output.as_deref(), |out| match args.format {
@@ -158,19 +159,26 @@ fn diff(kind: Kind, args: &DiffArgs) -> anyhow::Result<Status> {
 }
 
 /// The metric of that name, or the first one.
-fn metric(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
-    let metrics = kind.metrics();
+fn metric(profile: &Profile, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
+    let metrics = profile.metrics();
     let Some(name) = name else { return Ok((0, &metrics[0])) };
-    if let Some(found) = metrics.iter().enumerate().find(|(_, metric)| metric.name == name) {
+    let of_name = |(_, metric): &(usize, &Metric)| metric.name == name;
+    if let Some(found) = metrics.iter().enumerate().find(of_name) {
         return Ok(found);
     }
+    let kind = profile.kind.name();
+    if profile.kind.metrics().iter().enumerate().any(|metric| of_name(&metric)) {
+        bail!(
+            "--by {name}: this {kind} profile does not tell what has leaked; run the program with PCCE_HEAP_LEAKS=1"
+        );
+    }
     let names: Vec<_> = metrics.iter().map(|metric| metric.name).collect();
-    bail!("--by {name}: a {} profile has {}", kind.name(), names.join(", "))
+    bail!("--by {name}: a {kind} profile has {}", names.join(", "))
 }
 
 /// As [`metric`], for metrics whose numbers can be added.
-pub fn additive(kind: Kind, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
-    let (number, metric) = metric(kind, name)?;
+pub fn additive(profile: &Profile, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
+    let (number, metric) = metric(profile, name)?;
     if !metric.additive {
         bail!("--by {}: these numbers cannot be added up for a picture; take another one", metric.name);
     }

@@ -76,15 +76,17 @@ pub(super) const HEAP_HELP: &str = "The program writes the profile when it ends,
 What can be shown, with --by:
   peak         bytes that were allocated when the whole program had most allocated (the default)
   peak-blocks  blocks at that moment
-  live         bytes that were not freed: at the end of the program, leaks
+  live         bytes that were not freed
   live-blocks  blocks that were not freed
   allocated    bytes allocated in all
   allocations  how often
   own-peak     the most bytes that the context had allocated at a time (in reports)
+  leaked, leaked-blocks
+               of what was not freed, that to which nothing pointed at the end; with PCCE_HEAP_LEAKS=1 only
 
 Examples:
   pcce-clang --pcce-heap -g -O2 app.c -o app && PCCE_HEAP_PROFILE=app.heap ./app
-  pcce heap report app app.heap --by live
+  PCCE_HEAP_LEAKS=1 PCCE_HEAP_PROFILE=app.heap ./app && pcce heap report app app.heap --by leaked
   pcce heap diff app first.heap second.heap --by live
   pcce heap flamegraph app app.heap -o heap.svg";
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::report::{OfFunction, Selection, amount, functions, write_frames};
-use super::{Kind, Profile, Stack, StackFrame, Stacks, Unit};
+use super::{Kind, Metric, Profile, Stack, StackFrame, Stacks, Unit};
 use crate::context::FrameKind;
 use crate::printable::{self, printable};
 use crate::show::style::Style;
@@ -56,6 +56,13 @@ struct Change<'p> {
     values: Vec<Pair>,
     stack: &'p Stack,
     stacks: &'p Stacks,
+}
+
+/// What both profiles have measured.
+#[must_use]
+pub fn metrics(old: Side<'_>, new: Side<'_>) -> &'static [Metric] {
+    let [old, new] = [old, new].map(|side| side.profile.metrics());
+    if old.len() < new.len() { old } else { new }
 }
 
 /// The functions that differ, those that do so most of their own first.
@@ -121,12 +128,12 @@ pub fn text(
     style: &Style,
     mut out: impl Write,
 ) -> io::Result<()> {
-    let kind = old.profile.kind;
-    let by = &kind.metrics()[selection.by];
+    let (kind, metrics) = (old.profile.kind, metrics(old, new));
+    let by = &metrics[selection.by];
     let name = if kind == Kind::Heap { "heap" } else { "CPU" };
     let [first, second] = [old, new].map(|side| side.profile.process);
     writeln!(out, "{name} profiles of {}: process {first}, then process {second}", printable(program))?;
-    for (number, metric) in kind.metrics().iter().enumerate().filter(|(_, metric)| metric.additive) {
+    for (number, metric) in metrics.iter().enumerate().filter(|(_, metric)| metric.additive) {
         let pair = Pair { old: old.profile.total(number), new: new.profile.total(number) };
         let [old, new] = [pair.old, pair.new].map(|value| amount(value, metric.unit));
         writeln!(out, "  {:<29} {old:>18} {new:>18} {:>18}", metric.title, pair.change(metric.unit))?;
@@ -179,7 +186,7 @@ pub fn json(
     selection: Selection,
     mut out: impl Write,
 ) -> io::Result<()> {
-    let metrics = old.profile.kind.metrics();
+    let metrics = metrics(old, new);
     let pair = |pair: Pair| serde_json::json!(pair);
     let totals: serde_json::Map<_, _> = (metrics.iter().enumerate())
         .filter(|(_, metric)| metric.additive)

@@ -52,7 +52,7 @@ const fn metric(name: &'static str, pprof: &'static str, title: &'static str, un
     Metric { name, pprof, title, unit, additive: true }
 }
 
-const HEAP: [Metric; 7] = [
+const HEAP: [Metric; 9] = [
     metric("peak", "peak_space", "bytes allocated at the peak", Unit::Bytes),
     metric("peak-blocks", "peak_objects", "blocks allocated at the peak", Unit::Count),
     metric("live", "inuse_space", "bytes not freed", Unit::Bytes),
@@ -63,7 +63,11 @@ const HEAP: [Metric; 7] = [
         additive: false,
         ..metric("own-peak", "own_peak_space", "most bytes of one context at a time", Unit::Bytes)
     },
+    metric("leaked", "leaked_space", "bytes to which nothing points", Unit::Bytes),
+    metric("leaked-blocks", "leaked_objects", "blocks to which nothing points", Unit::Count),
 ];
+/// The metrics of heap profiles without leaks.
+const WITHOUT_LEAKS: usize = 7;
 
 const CPU: [Metric; 2] = [
     metric("time", "cpu", "CPU time", Unit::Nanoseconds),
@@ -71,7 +75,7 @@ const CPU: [Metric; 2] = [
 ];
 
 impl Kind {
-    /// The metrics of profiles of the kind; the first one is the most important.
+    /// All metrics that profiles of the kind may have; the first one is the most important.
     #[must_use]
     pub fn metrics(self) -> &'static [Metric] {
         match self {
@@ -129,7 +133,9 @@ pub enum ProfileError {
 pub struct Record {
     /// The token; empty where there is no context, None where it is not known.
     pub token: Option<String>,
-    /// In the order of [`Kind::metrics`].
+    /// What it is, where there is no context.
+    pub name: Option<String>,
+    /// In the order of [`Profile::metrics`].
     pub values: Vec<u64>,
     /// Allocations that were freed again, and their bytes, in heap profiles.
     pub freed: (u64, u64),
@@ -142,6 +148,8 @@ pub struct Profile {
     /// The first bytes of the program's build id, in hexadecimal digits.
     pub build_id: String,
     pub process: u64,
+    /// The program has told what has leaked from what is alive.
+    pub has_leaks: bool,
     /// The contexts, with what was measured in them. Equal contexts may come more than once.
     pub records: Vec<Record>,
 }
@@ -152,12 +160,15 @@ struct Heading {
     version: u32,
     build_id: String,
     process: u64,
+    #[serde(default)]
+    leaks: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HeapLine {
     token: Option<String>,
+    name: Option<String>,
     allocations: u64,
     allocated: u64,
     frees: u64,
@@ -165,6 +176,8 @@ struct HeapLine {
     peak_blocks: u64,
     peak_bytes: u64,
     own_peak_bytes: u64,
+    leaked_blocks: Option<u64>,
+    leaked_bytes: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -218,7 +231,7 @@ impl Profile {
                 continue;
             }
             let parsed = match kind {
-                Kind::Heap => serde_json::from_slice::<HeapLine>(line).map(Record::from),
+                Kind::Heap => serde_json::from_slice::<HeapLine>(line).map(|line| line.record(heading.leaks)),
                 Kind::Cpu => serde_json::from_slice::<CpuLine>(line).map(Record::from),
             };
             records.push(match parsed {
@@ -231,7 +244,17 @@ impl Profile {
         if end.contexts != records.len() as u64 {
             return Err(ProfileError::Contexts { expected: end.contexts, found: records.len() });
         }
-        Ok(Self { kind, build_id: heading.build_id, process: heading.process, records })
+        let Heading { build_id, process, leaks, .. } = heading;
+        Ok(Self { kind, build_id, process, has_leaks: leaks && kind == Kind::Heap, records })
+    }
+
+    /// What was measured in each context.
+    #[must_use]
+    pub fn metrics(&self) -> &'static [Metric] {
+        match self.kind {
+            Kind::Heap if !self.has_leaks => &HEAP[..WITHOUT_LEAKS],
+            kind => kind.metrics(),
+        }
     }
 
     /// The sum of a metric, by its number.
@@ -240,29 +263,29 @@ impl Profile {
     }
 }
 
-impl From<HeapLine> for Record {
-    fn from(line: HeapLine) -> Self {
+impl HeapLine {
+    fn record(self, has_leaks: bool) -> Record {
         // Written while other threads went on, one of the two may be ahead of the other.
         let (live, live_bytes) =
-            (line.allocations.saturating_sub(line.frees), line.allocated.saturating_sub(line.freed));
-        Self {
-            token: line.token,
-            values: vec![
-                line.peak_bytes,
-                line.peak_blocks,
-                live_bytes,
-                live,
-                line.allocated,
-                line.allocations,
-                line.own_peak_bytes,
-            ],
-            freed: (line.frees, line.freed),
+            (self.allocations.saturating_sub(self.frees), self.allocated.saturating_sub(self.freed));
+        let mut values = vec![
+            self.peak_bytes,
+            self.peak_blocks,
+            live_bytes,
+            live,
+            self.allocated,
+            self.allocations,
+            self.own_peak_bytes,
+        ];
+        if has_leaks {
+            values.extend([self.leaked_bytes, self.leaked_blocks].map(Option::unwrap_or_default));
         }
+        Record { token: self.token, name: self.name, values, freed: (self.frees, self.freed) }
     }
 }
 
 impl From<CpuLine> for Record {
     fn from(line: CpuLine) -> Self {
-        Self { token: line.token, values: vec![line.nanoseconds, line.samples], freed: (0, 0) }
+        Self { token: line.token, name: None, values: vec![line.nanoseconds, line.samples], freed: (0, 0) }
     }
 }

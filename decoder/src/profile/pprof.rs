@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 
-use super::{Kind, Stacks, Unit};
+use super::{Metric, Stacks, Unit};
 
 #[derive(Clone, PartialEq, Message)]
 struct File {
@@ -109,10 +109,16 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// Writes all metrics that can be added. `program` and `build_id` are those of the program.
-pub fn write(stacks: &Stacks, kind: Kind, program: &str, build_id: &str, out: impl Write) -> io::Result<()> {
+/// Writes all of these metrics that can be added. `program` and `build_id` are those of the program.
+pub fn write(
+    stacks: &Stacks,
+    metrics: &[Metric],
+    program: &str,
+    build_id: &str,
+    out: impl Write,
+) -> io::Result<()> {
     let mut strings = Strings { list: vec![String::new()], index: HashMap::from([("", 0)]) };
-    let metrics: Vec<_> = kind.metrics().iter().enumerate().filter(|(_, metric)| metric.additive).collect();
+    let metrics: Vec<_> = metrics.iter().enumerate().filter(|(_, metric)| metric.additive).collect();
     let sample_type = metrics.iter().map(|(_, metric)| ValueType {
         r#type: strings.number(metric.pprof),
         unit: strings.number(match metric.unit {

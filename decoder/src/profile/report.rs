@@ -127,7 +127,7 @@ pub fn text(
     style: &Style,
     mut out: impl Write,
 ) -> io::Result<()> {
-    let metrics = profile.kind.metrics();
+    let metrics = profile.metrics();
     let by = &metrics[selection.by];
     let program = printable(program);
     match profile.kind {
@@ -142,6 +142,9 @@ pub fn text(
             writeln!(out, "  allocated  {}", line(profile.total(5), profile.total(4)))?;
             writeln!(out, "  freed      {}", line(freed.0, freed.1))?;
             writeln!(out, "  not freed  {}", line(profile.total(3), profile.total(2)))?;
+            if profile.has_leaks {
+                writeln!(out, "  leaked     {}", line(profile.total(8), profile.total(7)))?;
+            }
             writeln!(out, "  peak       {}", line(profile.total(1), profile.total(0)))?;
         }
         Kind::Cpu => {
@@ -173,7 +176,8 @@ pub fn text(
         }
         writeln!(out)?;
         if profile.kind == Kind::Heap {
-            let [peak, peak_blocks, live, live_blocks, allocated, allocations, own_peak] = stack.values[..]
+            let [peak, peak_blocks, live, live_blocks, allocated, allocations, own_peak, ref leaked @ ..] =
+                stack.values[..]
             else {
                 unreachable!("as many as there are metrics")
             };
@@ -181,9 +185,13 @@ pub fn text(
                 let plural = if blocks == 1 { "" } else { "s" };
                 format!("{} in {} block{plural}", amount(bytes, Unit::Count), amount(blocks, Unit::Count))
             };
+            let leaked = match leaked {
+                [bytes, blocks] => format!(", leaked {}", of(*bytes, *blocks)),
+                _ => String::new(),
+            };
             writeln!(
                 out,
-                "    peak {}; not freed {}; allocated {}; at most {} at a time",
+                "    peak {}; not freed {}{leaked}; allocated {}; at most {} at a time",
                 of(peak, peak_blocks),
                 of(live, live_blocks),
                 of(allocated, allocations),
@@ -220,7 +228,7 @@ fn table(
     style: &Style,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let by = &profile.kind.metrics()[selection.by];
+    let by = &profile.metrics()[selection.by];
     let functions = functions(stacks, selection.by);
     if functions.is_empty() {
         return Ok(());
@@ -252,7 +260,7 @@ pub fn json(
     selection: Selection,
     mut out: impl Write,
 ) -> io::Result<()> {
-    let metrics = profile.kind.metrics();
+    let metrics = profile.metrics();
     let (shown, all) = select(profile.kind, stacks, selection);
     let totals: serde_json::Map<_, _> = (metrics.iter().enumerate())
         .filter(|(_, metric)| metric.additive)

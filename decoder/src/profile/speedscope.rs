@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::{Kind, Stacks, Unit};
+use super::{Metric, Stacks, Unit};
 use crate::printable::json;
 
 /// The members of a file that are always the same.
@@ -50,15 +50,15 @@ struct Sampled<'a> {
     weights: Vec<u64>,
 }
 
-/// Writes all metrics that can be added.
-pub fn write(stacks: &Stacks, kind: Kind, name: &str, mut out: impl Write) -> io::Result<()> {
+/// Writes all of these metrics that can be added.
+pub fn write(stacks: &Stacks, metrics: &[Metric], name: &str, mut out: impl Write) -> io::Result<()> {
     let frames = stacks.frames.iter().map(|frame| Frame {
         name: &frame.name,
         file: frame.file.as_deref(),
         line: frame.line,
         col: frame.column,
     });
-    let metrics = kind.metrics().iter().enumerate().filter(|(_, metric)| metric.additive);
+    let metrics = metrics.iter().enumerate().filter(|(_, metric)| metric.additive);
     let profiles = metrics.map(|(number, metric)| {
         let shown = || stacks.stacks.iter().filter(|stack| stack.values[number] > 0);
         let weights: Vec<u64> = shown().map(|stack| stack.values[number]).collect();

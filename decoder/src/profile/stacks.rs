@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::context::{Context, Frame, FrameKind};
 use crate::decode::Decoder;
+use crate::printable::printable;
 use crate::session::Failure;
 use crate::show::folding::Number;
 use crate::show::render::folded_frame;
@@ -135,8 +136,12 @@ impl Maker<'_> {
         let text = match record.token.as_deref() {
             None => return Ok(vec![self.number(boundary(FrameKind::Unknown, "<unknown calls>"))]),
             Some("") => {
-                let name = "<code, not instrumented>";
-                return Ok(vec![self.number(boundary(FrameKind::Uninstrumented, name))]);
+                let name = match &record.name {
+                    Some(name) => format!("<{}>", printable(name)),
+                    None => "<code, not instrumented>".to_owned(),
+                };
+                let frame = boundary(FrameKind::Uninstrumented, &name);
+                return Ok(vec![self.number(StackFrame { function: record.name.clone(), ..frame })]);
             }
             Some(text) => text,
         };

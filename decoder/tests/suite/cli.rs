@@ -195,8 +195,8 @@ fn calls_that_say_little_are_one_line() {
 fn help_lists_what_profiles_can_be_sorted_by() {
     let folder = Folder::new("by");
     for (args, listed) in [
-        (["heap", "report", "--help"], "allocations, own-peak]"),
-        (["heap", "flamegraph", "--help"], "allocated, allocations]"),
+        (["heap", "report", "--help"], "allocations, own-peak, leaked, leaked-blocks]"),
+        (["heap", "flamegraph", "--help"], "allocated, allocations, leaked, leaked-blocks]"),
         (["cpu", "folded", "--help"], "[possible values: time, samples]"),
     ] {
         let help = folder.ok(&args).split_whitespace().collect::<Vec<_>>().join(" ");

@@ -116,6 +116,25 @@ fn reports() {
 }
 
 #[test]
+fn leaks() {
+    let text = heap().replacen('}', ",\"leaks\":true}", 1);
+    let with = |n: u64| format!("\"own_peak_bytes\":20,\"leaked_blocks\":{n},\"leaked_bytes\":{}}}", n * 8);
+    let text =
+        text.replacen("\"own_peak_bytes\":20}", &with(3), 1).replacen("\"own_peak_bytes\":20}", &with(0), 1);
+    let text = text.replacen("{\"token\":\"\"", "{\"token\":\"\",\"name\":\"a pool\"", 1);
+    let (profile, stacks) = decoded(&text);
+    assert!(flame::lines(&stacks, 5).contains(&"<a pool> 1".to_owned()));
+    assert_eq!((profile.total(7), profile.total(8), profile.metrics().len()), (24, 3, 9));
+    let mut report = Vec::new();
+    let selection = report::Selection { by: 7, top: 5 };
+    report::text(&profile, &stacks, "app", selection, &Style::default(), &mut report).unwrap();
+    let report = String::from_utf8(report).unwrap();
+    assert!(report.contains("  leaked            24 bytes in 3 blocks\n"), "{report}");
+    assert!(report.contains("1 of 1 contexts, by bytes to which nothing points\n"), "{report}");
+    assert!(report.contains("not freed 20 in 2 blocks, leaked 24 in 3 blocks; allocated"), "{report}");
+}
+
+#[test]
 fn differences() {
     let old = decoded(&heap());
     // One allocation less in `tail`, three more in `qsort`, and a context that is new.
@@ -189,7 +208,7 @@ fn speedscope_has_a_profile_for_each_number() {
     ] {
         let (profile, stacks) = decoded(&text);
         let mut out = Vec::new();
-        speedscope::write(&stacks, profile.kind, "app", &mut out).unwrap();
+        speedscope::write(&stacks, profile.metrics(), "app", &mut out).unwrap();
         let file: Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(file["$schema"], "https://www.speedscope.app/file-format-schema.json");
         let frames = file["shared"]["frames"].as_array().unwrap();
@@ -264,7 +283,7 @@ fn packed(bytes: &[u8]) -> Vec<u64> {
 fn pprof_files_have_the_published_fields() {
     let (profile, stacks) = decoded(&heap());
     let mut out = Vec::new();
-    pprof::write(&stacks, profile.kind, "app", "a001", &mut out).unwrap();
+    pprof::write(&stacks, profile.metrics(), "app", "a001", &mut out).unwrap();
     let mut bytes = Vec::new();
     flate2::read::GzDecoder::new(&*out).read_to_end(&mut bytes).unwrap();
     let file = fields(&bytes);
@@ -428,6 +447,8 @@ fn the_command_line() {
         ("heap report other.json p.heap", "has build id a001020304050607, and other.json has ffff"),
         ("heap report app app", "this is no profile"),
         ("heap report app none", "cannot be read"),
+        ("heap report app p.heap --by leaked", "run the program with PCCE_HEAP_LEAKS=1"),
+        ("heap diff app p.heap p.heap --by leaked-blocks", "run the program with PCCE_HEAP_LEAKS=1"),
         ("heap report app p.heap --by size", "[possible values: peak, peak-blocks, live"),
         ("heap flamegraph app p.heap --by own-peak", "[possible values: peak, peak-blocks, live"),
         ("graph app --profile p.heap --by time", "a heap profile has peak, peak-blocks, live"),
@@ -459,7 +480,7 @@ proptest! {
             if let Ok(stacks) = Stacks::decode(&profile, &decoder, &Style::default()) {
                 let (mut out, selection) = (Vec::new(), report::Selection { by: 0, top: 9 });
                 report::text(&profile, &stacks, "app", selection, &Style::default(), &mut out).unwrap();
-                pprof::write(&stacks, profile.kind, "app", "", &mut out).unwrap();
+                pprof::write(&stacks, profile.metrics(), "app", "", &mut out).unwrap();
             }
         }
     }

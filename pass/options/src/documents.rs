@@ -66,6 +66,10 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
          (pcce-heap.%p).",
     ),
     (
+        "PCCE_HEAP_LEAKS",
+        "When such a program runs: 1 has its profile tell what has leaked from what is alive (not told).",
+    ),
+    (
         "PCCE_HEAP_SIGNAL",
         "When such a program runs: the number of a signal on which it writes a profile and goes on, to FILE.1 and so on.",
     ),

@@ -165,6 +165,41 @@ fn contexts_go_through_libraries() {
     }
 }
 
+/// Of the blocks that are not freed, those have leaked that clang's LeakSanitizer finds in the plain program.
+#[test]
+fn leaks_are_those_of_another_tool() {
+    let folder = work_folder("profiles/leaks");
+    let checked = build(&folder, "leaks.cpp", None, &["-g", "-fsanitize=leak"]);
+    for mode in ["link", "lto", "module"] {
+        let program = build(&folder, "leaks.cpp", Some(mode), &["--pcce-heap"]);
+        for (way, status) in [(None, 0), (Some("threads"), 0), (Some("signal"), 128 + 15)] {
+            let words: Vec<&str> = way.into_iter().collect();
+            // The other tool does not look when a signal ends the program.
+            let told =
+                run(&mut command(&checked, &words.iter().map(|_| "threads").collect::<Vec<_>>())).stderr;
+            let summary = told.lines().find_map(|line| line.strip_prefix("SUMMARY: LeakSanitizer: "));
+            let summary = summary.unwrap_or_else(|| panic!("{told}"));
+            let numbers: Vec<u64> = summary.split(' ').filter_map(|word| word.parse().ok()).collect();
+            let profile = program.with_extension("heap");
+            let mut start = command(&program, &words);
+            let output = run(start.env("PCCE_HEAP_PROFILE", &profile).env("PCCE_HEAP_LEAKS", "1"));
+            assert_eq!((output.status, &*output.stderr), (status, ""), "{mode} {way:?}");
+            let found = totals("heap", &program, &profile);
+            assert_eq!([found["leaked"], found["leaked-blocks"]], numbers[..], "{mode} {way:?}");
+            let by_context = folded("heap", "leaked-blocks", &program, &profile);
+            let of = |start: &str| -> u64 {
+                let found = by_context.iter().filter(|(stack, _)| stack.starts_with(start));
+                found.map(|(_, value)| value).sum()
+            };
+            let expected = [of("main;lose(int);"), of("main;circle();"), of("main;forget();")];
+            assert_eq!(expected, [80, 4, 1], "{by_context:?}");
+            assert_eq!(of("") - of("main;"), if way.is_some() { 6 } else { 0 }, "{by_context:?}");
+            let live = folded("heap", "live", &program, &profile);
+            assert_eq!(live.get("<pool of libstdc++ for exceptions>"), Some(&72_704), "{live:?}");
+        }
+    }
+}
+
 #[test]
 fn every_context_is_known() {
     for mode in MODES {
