@@ -79,6 +79,18 @@ size_t pcce_token_at(char *buf, size_t size, const void *pc, const void *sp);
  * the pass created. Async-signal-safe. */
 size_t pcce_thread_token(char *buf, size_t size);
 
+/* Writes where the exception was thrown that this thread has thrown last, as pcce_token() writes
+ * the current context: to be called first in a catch block, or in a terminate handler. The calls
+ * of the library that throws come first. `throw;` throws nothing new; std::rethrow_exception() does.
+ *
+ * Returns the length of the token: if that is size or more, buf holds an empty string. It is never
+ * more than 1,023; a longer one lacks the outermost callers and says so. Returns 0 and writes an
+ * empty string where the thread has thrown nothing.
+ *
+ * A program that calls this pays at each throw: some microseconds, and more in deep recursion. For
+ * dynamic executables, not for shared libraries, and not where the unwinder is linked statically. */
+size_t pcce_thrown_token(char *buf, size_t size);
+
 /* Work that moves between threads. Where work is submitted, pcce_task_capture() keeps the
  * current context in *task. The thread that does the work, whichever that is, calls
  * pcce_task_run(task, body, argument), which calls body(argument). Meanwhile

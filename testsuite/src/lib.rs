@@ -15,6 +15,7 @@
 //! | `generated.rs`, `bin/soak.rs` | random programs, by csmith and by generators of this project ([`generated`]) |
 //! | `profiles.rs`, `call_profiles.rs` | heap profiles next to valgrind, CPU profiles, counts of calls |
 //! | `verify_mode.rs` | verify mode finds mismatches |
+//! | `thrown.rs` | where exceptions were thrown |
 //! | `versions.rs`, `rust.rs` | the build for another LLVM beside that for the first, and Rust programs, which need it |
 //! | `real_programs.rs`, `cmake.rs`, `bin/evaluate.rs`, `bin/packages.rs` | programs and builds of other projects ([`evaluation`], [`packages`]) |
 //! | `install.rs`, `guide.rs`, `documents.rs` | what is installed, and what the documents say |

@@ -30,6 +30,7 @@ mod sanitizers;
 mod skipped_functions;
 mod source;
 mod spec;
+mod thrown;
 mod trace;
 mod two_runtimes;
 mod verify_mode;
