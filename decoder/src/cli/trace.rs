@@ -21,7 +21,7 @@ use pcce::trace::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::appearance::Appearance;
+use super::appearance::{self, Appearance};
 use super::collect::{self, COLLECT_HELP, CollectArgs, MergeArgs};
 use super::profile::output;
 use super::views::ReportFormat;
@@ -140,7 +140,7 @@ pub enum TraceAction {
         format: ReportFormat,
         /// How contexts look
         #[command(flatten)]
-        appearance: Appearance,
+        appearance: appearance::Folded,
     },
     /// Show the context at an event
     At {
@@ -155,7 +155,7 @@ pub enum TraceAction {
         format: ReportFormat,
         /// How contexts look
         #[command(flatten)]
-        appearance: Appearance,
+        appearance: appearance::Folded,
     },
     /// Tell what the trace costs, and which places write most
     Stats {

@@ -180,6 +180,8 @@ fn calls_are_counted_and_found() {
 
 ";
     assert_eq!(found, expected);
+    let hidden = folder.ok(&["trace", "find", "traced", "one.trace", "back", "--hide", "/src/*"]);
+    assert!(hidden.contains("#1  <code, not instrumented>\n    … 3 frames of /src/\n\n"), "{hidden}");
     let at = folder.ok(&["trace", "at", "traced", "one.trace", "7"]);
     assert!(at.contains("#0  app::work(int) at /src/app.c:21:3\n#1  main at /src/app.c:10:3\n"), "{at}");
     let stats = folder.ok(&["trace", "stats", "traced", "one.trace"]);

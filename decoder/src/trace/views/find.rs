@@ -9,6 +9,7 @@ use super::named::{Met, Named};
 use super::show::heading;
 use crate::context::Frame;
 use crate::printable;
+use crate::show::folding::Folding;
 use crate::show::style::Style;
 use crate::trace::event::{Event, EventKind};
 use crate::trace::file::Stream;
@@ -22,7 +23,7 @@ pub(in crate::trace) fn write_context(
     event: &Event,
     style: &Style,
     json: bool,
-    out: &mut dyn Write,
+    mut out: &mut dyn Write,
 ) -> io::Result<()> {
     let frames = context(&reader.programs.tables, event, replay.stack());
     if json {
@@ -41,13 +42,14 @@ pub(in crate::trace) fn write_context(
         let line = Line { thread, process, level, stream, event, kind, frames: &frames };
         return writeln!(out, "{}", printable::json(&line));
     }
-    let mut line = String::new();
     writeln!(out, "event {} of {}:", replay.events(), heading(reader, stream))?;
+    let mut folding = Folding::default();
     for (number, frame) in frames.iter().enumerate() {
-        line.clear();
-        style.frame(frame, 0, &mut line);
-        writeln!(out, "#{number:<3}{line}")?;
+        let (number, line) = (format!("#{number:<3}"), style.line(frame) + "\n");
+        let parts = [&[], number.as_bytes(), line.as_bytes()];
+        folding.line(&style.hidden, style.hidden.by(frame), parts, &mut out)?;
     }
+    folding.end(&style.hidden, b"", &mut out)?;
     writeln!(out)
 }
 
