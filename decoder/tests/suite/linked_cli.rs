@@ -69,7 +69,7 @@ fn linked_programs_are_described() {
     let app: serde_json::Value =
         serde_json::from_str(&folder.ok(&["info", "app", "--format", "json"])).unwrap();
     assert_eq!(app["dictionary"]["linked_modules"], 0);
-    let dot = folder.ok(&["graph", "linked", "--around", "walk", "--depth", "1"]);
+    let dot = folder.ok(&["graph", "linked", "--around", "walk", "--depth", "1", "--encoding"]);
     assert!(dot.contains("f1_0 -> f0_1 [label=\"push\""), "{dot}");
 }
 
