@@ -125,7 +125,7 @@ pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
         CrashAction::Show { format: ShowFormat::Text, .. } => {
             let session = sources.session(Format::Text).styled(&args.appearance.style(false)?);
             let mut output = Output::new(&sources.decoder, session, false);
-            files.iter().try_for_each(|(_, text, _)| output.lines(&**text))?;
+            files.iter().try_for_each(|(file, text, _)| output.reports(file, text))?;
             output.status()
         }
         CrashAction::Show { format, .. } => show(&sources, args, *format, &files)?,

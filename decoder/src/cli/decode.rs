@@ -110,6 +110,8 @@ pub struct Output<'d> {
     named: HashSet<BuildId>,
     /// The input is a crash report.
     report: bool,
+    /// In front of the number of a line: the file and a colon, or nothing.
+    file: String,
     status: Status,
 }
 
@@ -123,6 +125,7 @@ impl<'d> Output<'d> {
             out: BufWriter::with_capacity(CHUNK, io::stdout().lock()),
             named: HashSet::new(),
             report: false,
+            file: String::new(),
             status: Status::Done,
         }
     }
@@ -132,9 +135,15 @@ impl<'d> Output<'d> {
         self.status
     }
 
+    /// Decodes the crash reports of a file.
+    pub fn reports(&mut self, file: &Path, text: &[u8]) -> anyhow::Result<()> {
+        self.file = format!("{}: ", file.display());
+        self.lines(text)
+    }
+
     /// Decodes each line that is not blank. The results of complete lines are written before the next read can
     /// wait.
-    pub fn lines(&mut self, mut input: impl Read) -> anyhow::Result<()> {
+    fn lines(&mut self, mut input: impl Read) -> anyhow::Result<()> {
         let mut buffer = vec![0; CHUNK];
         let mut filled = 0;
         let mut line_number = 0_u64;
@@ -194,7 +203,8 @@ impl<'d> Output<'d> {
         if token.is_empty() {
             return Ok(());
         }
-        let place = || format!("line {number}");
+        let file = self.file.clone();
+        let place = || format!("{file}line {number}");
         if self.across_threads {
             let token = token.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
             return self.token(&token.collect::<Vec<_>>().join(&b'+'), place);
@@ -215,7 +225,8 @@ impl<'d> Output<'d> {
         }
         if let Some(token) = line.strip_prefix(crash_report::CONTEXT_KEY).filter(|token| is_start(token)) {
             self.session.restart();
-            self.token(token, || format!("line {number}"))?;
+            let file = self.file.clone();
+            self.token(token, || format!("{file}line {number}"))?;
         } else if text && !line.is_empty() {
             let line = String::from_utf8_lossy(line);
             let line = super::printable(&line);
