@@ -8,7 +8,8 @@ use crate::context::{Frame, FrameKind};
 use crate::printable::printable;
 use crate::show::style::short;
 
-/// Patterns that hide without an option: the insides of the standard libraries of C++ and Rust, and of loggers.
+/// Patterns that hide without an option: the insides of the standard libraries of C++ and Rust, of loggers, and of the
+/// runtime.
 pub const DEFAULT: [&str; 8] = [
     "std::*",
     "__gnu_cxx::*",
@@ -18,6 +19,7 @@ pub const DEFAULT: [&str; 8] = [
     "spdlog::*",
     "fmt::*",
     "pcce::adapters::*",
+    "pcce_runtime::*",
 ];
 
 /// The place of a pattern in [`Hidden`].
@@ -55,12 +57,19 @@ impl Hidden {
         self.by(frame).is_some()
     }
 
-    /// The pattern that hides a frame. Boundaries are never hidden.
+    /// The pattern that hides a frame. Boundaries are never hidden, but for functions of the runtime, which stand
+    /// between the program and the library that it called.
     pub(crate) fn by(&self, frame: &Frame<'_>) -> Option<Number> {
-        if frame.kind != FrameKind::Call || self.0.is_empty() {
+        let name = || frame.function.map(short).unwrap_or_default();
+        let is_call = match frame.kind {
+            FrameKind::Call => true,
+            FrameKind::Uninstrumented => name().starts_with("pcce_runtime::"),
+            _ => false,
+        };
+        if !is_call || self.0.is_empty() {
             return None;
         }
-        let name = frame.function.map(short).unwrap_or_default();
+        let name = name();
         let fits = |pattern: &Pattern| match pattern.as_str().contains('/') {
             true => frame.file.is_some_and(|file| pattern.matches(file)),
             false => pattern.matches(&name),
@@ -173,6 +182,23 @@ mod tests {
              ()>::operator()() const\n  app::run()\n      … 3 frames of spdlog::, std::\n"
         );
         assert_eq!(folded(&Hidden::default(), &frames[..1]), "  void std::sort<int*>(int*, int*)\n");
+    }
+
+    #[test]
+    fn the_runtime_is_hidden_though_it_is_not_instrumented() {
+        let hidden = Hidden::new(DEFAULT).expect("patterns");
+        let of = |function| Frame { kind: FrameKind::Uninstrumented, ..call(function) };
+        let frames = [
+            of("std::thread::join()"),
+            of("std::thread::detach()"),
+            of("pcce_runtime::thread::create"),
+            of("pcce_runtime::thread::create_pthread"),
+            call("app::run()"),
+        ];
+        assert_eq!(
+            folded(&hidden, &frames),
+            "  std::thread::join()\n  std::thread::detach()\n      … 2 frames of pcce_runtime::\n  app::run()\n"
+        );
     }
 
     #[test]
