@@ -12,6 +12,7 @@
 #   make packages   builds Debian packages with the wrapper in verify mode, and runs their own tests: the N quickest of them, all without
 #                   it (PACKAGES="zlib bash" MODES="lto module" TOOLS=FOLDER, DOCS=1: into docs/packages.md, too); target/packages/report.md
 #   make wheel      the decoder for Python, target/wheel/*.whl (maturin is installed under target/ if there is none)
+#   make spark      decodes N tokens (10,000,000 without it) of eight builds on a local cluster of Spark, as pcce filter does
 #   make guide      the user's guide as a web page, target/guide (mdBook is installed under target/ if there is none)
 #   make fuzz       N inputs (1,000,000 without it) to each parser, under libFuzzer, with a limit of 1 GB
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
@@ -51,7 +52,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build tools install uninstall deb deb-check wheel test test-all suite smoke demo evaluate torture matrix same-code soak packages guide fuzz heap-cost numbers-cost parts slurm clean
+.PHONY: all build tools install uninstall deb deb-check wheel spark test test-all suite smoke demo evaluate torture matrix same-code soak packages guide fuzz heap-cost numbers-cost parts slurm clean
 all: build
 
 define runtime
@@ -166,6 +167,10 @@ packages: tools
 wheel:
 	scripts/setup wheel $(LLVM)
 	scripts/build-wheel
+
+spark: build
+	scripts/setup spark $(LLVM)
+	testsuite/python/spark $(N)
 
 guide:
 	command -v mdbook > /dev/null || $(CARGO) install --quiet --locked --no-default-features --features search \
