@@ -10,7 +10,7 @@ use crate::show::style::short;
 
 /// Patterns that hide without an option: the insides of the standard libraries of C++ and Rust, of loggers, and of the
 /// runtime.
-pub const DEFAULT: [&str; 8] = [
+pub const DEFAULT: [&str; 9] = [
     "std::*",
     "__gnu_cxx::*",
     "core::ops::function::*",

@@ -70,7 +70,7 @@ fn check(input: &[u8]) {
         Ok(profile) => profile,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    for metric in 0..profile.kind.metrics().len() {
+    for metric in 0..profile.metrics().len() {
         let _ = profile.total(metric);
     }
     let stacks = match Stacks::decode(&profile, decoder(), &Style::default()) {
@@ -79,9 +79,9 @@ fn check(input: &[u8]) {
     };
     let mut out = Vec::new();
     flame::folded(&stacks, 0, &mut out).expect("memory can be written");
-    pprof::write(&stacks, profile.kind, "app", &profile.build_id, &mut out).expect("memory can be written");
+    pprof::write(&stacks, profile.metrics(), "app", &profile.build_id, &mut out).expect("memory can be written");
     out.clear();
-    speedscope::write(&stacks, profile.kind, "app", &mut out).expect("memory can be written");
+    speedscope::write(&stacks, profile.metrics(), "app", &mut out).expect("memory can be written");
     let _: serde_json::Value = serde_json::from_slice(&out).expect("one document of JSON");
 }
 
