@@ -79,7 +79,8 @@ fn check(input: &[u8]) {
     };
     let mut out = Vec::new();
     flame::folded(&stacks, 0, &mut out).expect("memory can be written");
-    pprof::write(&stacks, profile.metrics(), "app", &profile.build_id, &mut out).expect("memory can be written");
+    pprof::write(&stacks, profile.metrics(), "app", &profile.build_id, &mut out)
+        .expect("memory can be written");
     out.clear();
     speedscope::write(&stacks, profile.metrics(), "app", &mut out).expect("memory can be written");
     let _: serde_json::Value = serde_json::from_slice(&out).expect("one document of JSON");
