@@ -27,7 +27,7 @@ set(PCCE_LLVM_VERSION @LLVM@)
 get_filename_component(_pcce_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 foreach(_pcce_file bin/pcce bin/pcce-clang bin/pcce-clang++ bin/pcce-ld lib/pcce/libpcce_pass.so lib/pcce/libpcce_rt.a
     lib/pcce/libpcce_rt.so lib/pcce/libpcce_verify.a lib/pcce/libpcce_heap.a lib/pcce/libpcce_libc.a
-    lib/pcce/libpcce_trace.a lib/pcce/libpcce_trace.so lib/pcce/pcce_trace_module.o include/pcce.h share/pcce/keywords.cmake)
+    lib/pcce/libpcce_trace.a lib/pcce/libpcce_trace.so lib/pcce/pcce_trace_module.o lib/pcce/pcce_thrown.o include/pcce.h share/pcce/keywords.cmake)
   if(NOT EXISTS "${_pcce_prefix}/${_pcce_file}")
     set(PCCE_FOUND FALSE)
     set(PCCE_NOT_FOUND_MESSAGE "${_pcce_prefix}/${_pcce_file} is missing; install PCCE again")

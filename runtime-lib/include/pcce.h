@@ -87,8 +87,8 @@ size_t pcce_thread_token(char *buf, size_t size);
  * more than 1,023; a longer one lacks the outermost callers and says so. Returns 0 and writes an
  * empty string where the thread has thrown nothing.
  *
- * A program that calls this pays at each throw: some microseconds, and more in deep recursion. For
- * dynamic executables, not for shared libraries, and not where the unwinder is linked statically. */
+ * For dynamic executables that are linked with `--pcce-thrown`. They pay at each throw: some microseconds,
+ * and more in deep recursion. Not for shared libraries, and not where the unwinder is linked statically. */
 size_t pcce_thrown_token(char *buf, size_t size);
 
 /* Work that moves between threads. Where work is submitted, pcce_task_capture() keeps the

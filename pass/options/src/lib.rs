@@ -204,6 +204,9 @@ pub struct WrapperFlags {
     /// link a heap profiler: the program records every allocation by its context
     #[arg(long = "pcce-heap")]
     pub heap: bool,
+    /// link what tells handlers where their exception was thrown (pcce_thrown_token)
+    #[arg(long = "pcce-thrown")]
+    pub thrown: bool,
     /// keep what each link was made of beside its output, or in DIR by its build id:
     /// `pcce relink` makes the program again of it. It has the program's bitcode
     /// (link mode only; not with -flto=thin)

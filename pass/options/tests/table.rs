@@ -151,7 +151,7 @@ fn help_names_all_flags() {
 #[test]
 fn cmake_has_a_keyword_for_each_option() {
     let keywords = cmake_keywords();
-    assert!(keywords.contains("set(_PCCE_SWITCHES VERIFY HYBRID NUMBER_LINES HEAP)"), "{keywords}");
+    assert!(keywords.contains("set(_PCCE_SWITCHES VERIFY HYBRID NUMBER_LINES HEAP THROWN)"), "{keywords}");
     assert!(keywords.contains("CRASH_REPORT TRACE KEEP)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_LISTS TARGETS NO_CALLBACK TRACE_SKIP TRACE_ONLY)"), "{keywords}");
     assert!(keywords.contains("set(_PCCE_FILES PROFILE_USE NO_CALLBACK)"), "{keywords}");
@@ -180,6 +180,7 @@ fn options_that_do_nothing_are_refused() {
         ("--pcce-trace-only=f", ANYWHERE, "--pcce-trace=blocks"),
         ("--pcce-llvm=19", ANYWHERE, ""),
         ("--pcce-heap", ANYWHERE, ""),
+        ("--pcce-thrown", ANYWHERE, ""),
         ("--pcce-keep", &[Link], ""),
         ("--pcce-launch=", ANYWHERE, ""),
         ("--pcce-help", ANYWHERE, ""),

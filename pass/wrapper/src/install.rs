@@ -104,6 +104,11 @@ impl Files {
         self.libraries.join("pcce_trace_module.o")
     }
 
+    /// The functions in the place of the unwinder's that tell where exceptions were thrown.
+    pub fn thrown_object(&self) -> PathBuf {
+        self.libraries.join("pcce_thrown.o")
+    }
+
     /// The runtime for shared libraries.
     pub fn shared_runtime(&self) -> PathBuf {
         self.libraries.join(SHARED_RUNTIME)

@@ -85,6 +85,11 @@ pub enum Error {
         "`--pcce-heap` needs a dynamic executable: glibc's allocator cannot be replaced in a static one; leave out `-static`"
     )]
     StaticHeap,
+    /// Functions of the unwinder cannot be replaced in a static program.
+    #[error(
+        "--pcce-thrown needs a dynamic executable, since it replaces functions of the unwinder: leave out `-static`"
+    )]
+    StaticThrown,
     /// A program that the runtime cannot be in.
     #[error(
         "the program is linked or started without the C library (`{0}`), which the runtime needs; build it and its \

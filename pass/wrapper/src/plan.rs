@@ -191,6 +191,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         if arguments.own.heap && command.r#static && !command.relocatable {
             return Err(Error::StaticHeap);
         }
+        if arguments.own.thrown && command.r#static && !command.relocatable {
+            return Err(Error::StaticThrown);
+        }
         if let Some(sanitizer) = command.allocator.as_ref().filter(|_| arguments.own.heap) {
             return Err(Error::HeapAndSanitizer(sanitizer.clone()));
         }
@@ -344,6 +347,10 @@ fn add_runtime(
         };
         added.for_linker("", &archive);
         needs.push(archive.clone());
+        if own.thrown && !command.r#static {
+            added.for_linker("", &files.thrown_object());
+            needs.push(files.thrown_object());
+        }
         // The runtime tells MemorySanitizer what it has written.
         if command.allocator.as_deref() == Some("-fsanitize=memory") {
             for name in ["unpoison", "memcpy"] {

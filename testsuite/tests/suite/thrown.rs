@@ -1,4 +1,4 @@
-//! Where exceptions were thrown: `pcce_thrown_token`, which programs that do not call it do not have.
+//! Where exceptions were thrown: `pcce_thrown_token`, in programs that are linked with `--pcce-thrown`.
 
 use pcce_testsuite::{artifact, command, llvm, repository, run, run_with_input, work_folder};
 
@@ -28,7 +28,8 @@ fn handlers_know_where_their_exception_was_thrown() {
     .enumerate()
     {
         let program = folder.join(number.to_string());
-        let mut build = command(artifact("pcce-clang++"), &["-g", "-pthread", &source, "-o"]);
+        let mut build =
+            command(artifact("pcce-clang++"), &["-g", "-pthread", "--pcce-thrown", &source, "-o"]);
         run(build.arg(&program).args(flags)).expect_success();
         let printed = run(command(&program, &[])
             .env("PCCE_HEAP_PROFILE", "/dev/null")
@@ -51,11 +52,20 @@ fn handlers_know_where_their_exception_was_thrown() {
             "{flags:?}\n{text}"
         );
     }
-    // Nobody else has its own functions in the place of the unwinder's.
+    // Nobody else has its own functions in the place of the unwinder's, whatever is linked and by whom.
     let other = repository().join("testsuite/profiles/heap.cpp").display().to_string();
     let program = folder.join("other").display().to_string();
-    run(&mut command(artifact("pcce-clang++"), &["-O2", "-pthread", &other, "-o", &program]))
-        .expect_success();
-    let symbols = run(&mut command(llvm("llvm-nm"), &["--defined-only", &program])).expect_success().stdout;
-    assert!(symbols.contains("pcce_token_at") && !symbols.contains("_Unwind_RaiseException"), "{symbols}");
+    for linker in ["bfd", "lld", "mold"] {
+        for kind in ["-static", "-static-libgcc", "-static-libstdc++", "-rdynamic"] {
+            let linker = format!("-fuse-ld={linker}");
+            let words = ["-O2", "-pthread", &linker, kind, &other, "-o", &program];
+            run(&mut command(artifact("pcce-clang++"), &words)).expect_success();
+            let symbols =
+                run(&mut command(llvm("llvm-nm"), &["--defined-only", &program])).expect_success().stdout;
+            assert!(
+                symbols.contains("pcce_token_at") && !symbols.contains("pcce_thrown_token"),
+                "{linker} {kind}"
+            );
+        }
+    }
 }

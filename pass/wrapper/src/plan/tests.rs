@@ -307,6 +307,15 @@ fn a_heap_profile_takes_the_place_of_the_allocator() {
 }
 
 #[test]
+fn throws_are_kept_in_dynamic_executables() {
+    let plan = plan_with(&facts(), "--pcce-thrown --pcce-mode=module a.o").unwrap();
+    assert_eq!(plan.needs, ["/r/libpcce_rt.a", "/r/pcce_thrown.o", "/r/libpcce_libc.a"].map(PathBuf::from));
+    assert!(plan.argv.contains(&"/r/pcce_thrown.o".into()), "{:?}", plan.argv);
+    let error = plan_with(&facts(), "--pcce-thrown -static a.o").unwrap_err().to_string();
+    assert!(error.contains("leave out `-static`"), "{error}");
+}
+
+#[test]
 fn heap_profiles_and_sanitizers_with_allocators_are_refused() {
     for (flags, named) in [
         ("-fsanitize=address", "-fsanitize=address"),

@@ -1,4 +1,4 @@
-# Where an exception was thrown. Linkers take this member of an archive only for programs that call `pcce_thrown_token`.
+# Where an exception was thrown (`--pcce-thrown`).
 #
 # Whatever raises an exception calls `_Unwind_RaiseException`: `throw`, `std::rethrow_exception`, a panic of Rust. The
 # stack is whole then, and the point's token is kept for the thread. `throw;` calls `_Unwind_Resume_or_Rethrow`, which
