@@ -103,6 +103,11 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
          sets it.",
     ),
     (
+        "PCCE_TRACE_SIGNAL",
+        "When such a program runs: the number of a signal on which it stops recording, or starts it again.",
+    ),
+    ("PCCE_TRACE_PAUSED", "When such a program runs: 1 has recording begin stopped."),
+    (
         "PCCE_TRACE_STRESS",
         "For tests: the first chunks of each stream have so many words, so that chunks begin at many places.",
     ),
