@@ -200,7 +200,7 @@ fn runs_are_compared() {
     let diff = folder.ok(&["trace", "diff", "traced", "one.trace", "two.trace"]);
     assert!(diff.contains("the first 4 events are the same, of 9 and 7"), "{diff}");
     assert!(
-        diff.contains("the first run, event 5: open-call")
+        diff.contains("the first run, event 5: call of code that is not traced")
             && diff.contains("the second run, event 5: return")
     );
     assert!(diff.contains("1              0             -1  back"), "{diff}");
