@@ -59,8 +59,6 @@ pub unsafe fn put(block: *mut Block, from: From, group: &[u64]) {
         let area = ready(block, from.sp);
         if !area.is_null() {
             let _busy = Busy::new(block, area);
-            // A context would be that behind the event.
-            stream::goes_on(block, area);
             (*area).stream.from = from;
             stream::put(block, area, group);
             (*area).stream.from = From::UNKNOWN;
@@ -330,6 +328,13 @@ pub extern "C" fn __pcce_trace_mark(value: u64) {
     // SAFETY: this thread's block.
     unsafe {
         let from = From { sp: stack_pointer(), ..From::UNKNOWN };
-        put(block(), from, &[special(Special::Mark, 0), value]);
+        let block = block();
+        let area = ready(block, from.sp);
+        if !area.is_null() {
+            // Behind a start, the mark is in the trace, though it is not known what is active here.
+            let _busy = Busy::new(block, area);
+            stream::goes_on(block, area);
+        }
+        put(block, from, &[special(Special::Mark, 0), value]);
     }
 }
