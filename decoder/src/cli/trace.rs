@@ -58,21 +58,12 @@ pub enum TraceAction {
         /// About when each event was, in seconds from the trace's beginning
         #[arg(long)]
         times: bool,
-        /// Only calls of this function, and what is inside of them
-        #[arg(long, value_name = "NAME")]
-        function: Option<String>,
-        /// From this event of each thread on
-        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-        from: u64,
-        /// Up to this event
-        #[arg(long, value_name = "N")]
-        to: Option<u64>,
+        /// Which events
+        #[command(flatten)]
+        chosen: Chosen,
         /// So many calls inside of each other
         #[arg(long, value_name = "N")]
         depth: Option<u32>,
-        /// The last events of each thread; of a long trace only the end is read, and numbers count from there
-        #[arg(long, value_name = "N")]
-        last: Option<u64>,
         /// Form of the output
         #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
         format: ReportFormat,
@@ -108,18 +99,9 @@ pub enum TraceAction {
         /// Names of functions without parameters, template arguments and generic arguments, in folded stacks
         #[arg(long)]
         short: bool,
-        /// Only calls of this function, and what is inside of them
-        #[arg(long, value_name = "NAME")]
-        function: Option<String>,
-        /// From this event of each thread on
-        #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-        from: u64,
-        /// Up to this event
-        #[arg(long, value_name = "N")]
-        to: Option<u64>,
-        /// The last events of each thread
-        #[arg(long, value_name = "N")]
-        last: Option<u64>,
+        /// Which events
+        #[command(flatten)]
+        chosen: Chosen,
         /// So many calls inside of each other. In folded stacks deeper ones are counted together: more than
         /// 1000 where nothing is given, since what is written can grow with the square of this
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -251,6 +233,37 @@ pub struct DiffArgs {
     pub appearance: Appearance,
 }
 
+/// Which events of a trace are taken.
+#[derive(Args)]
+pub struct Chosen {
+    /// Only calls of this function, and what is inside of them
+    #[arg(long, value_name = "NAME")]
+    function: Option<String>,
+    /// From this event of each thread on
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    from: u64,
+    /// Up to this event
+    #[arg(long, value_name = "N")]
+    to: Option<u64>,
+    /// The last events of each thread; of a long trace only the end is read, and numbers count from there
+    #[arg(long, value_name = "N")]
+    last: Option<u64>,
+}
+
+impl Chosen {
+    /// The function, if there is one, and the events.
+    ///
+    /// # Errors
+    /// The trace can have no event of the function.
+    fn select(&self, programs: &Programs) -> anyhow::Result<(Option<Asked>, Selection)> {
+        let function = self.function.as_deref().map(|name| Asked::new(programs, name)).transpose()?;
+        let functions = function.as_ref().map(|function| function.named.clone());
+        let selection =
+            Selection { from: self.from, to: self.to, last: self.last, functions, ..Selection::default() };
+        Ok((function, selection))
+    }
+}
+
 /// Further files.
 #[derive(Args)]
 pub struct Places {
@@ -313,7 +326,10 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let to_file = args.places.output.is_some();
     let json = |format: &ReportFormat| matches!(format, ReportFormat::Json);
     // These two are asked for what a ring has kept.
-    let shows = matches!(action, TraceAction::Show { function: None, .. } | TraceAction::At { .. });
+    let shows = matches!(
+        action,
+        TraceAction::Show { chosen: Chosen { function: None, .. }, .. } | TraceAction::At { .. }
+    );
     let counted = if shows { &[][..] } else { &streams };
     let mut gaps = missing(&file, &args.trace, counted);
     let mut status = Status::Done;
@@ -330,20 +346,12 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         })
     };
     match action {
-        TraceAction::Show { lines, times, function, from, to, depth, last, format, appearance, .. } => {
+        TraceAction::Show { lines, times, chosen, depth, format, appearance, .. } => {
             if *lines {
                 needs_blocks(&programs.tables)?;
             }
-            let function = function.as_deref().map(|name| Asked::new(&programs, name)).transpose()?;
-            let selection = Selection {
-                from: *from,
-                to: *to,
-                depth: *depth,
-                last: *last,
-                lines: *lines,
-                times: *times,
-                functions: function.as_ref().map(|function| function.named.clone()),
-            };
+            let (function, selection) = chosen.select(&programs)?;
+            let selection = Selection { depth: *depth, lines: *lines, times: *times, ..selection };
             let style = appearance.style(to_file)?;
             let mut met = Met::default();
             write(&mut |out| {
@@ -352,7 +360,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
             })?;
             gaps += if shows { met.gaps - met.cut_off } else { met.gaps };
             // Behind the last event that was asked for, nothing was read.
-            if let Some(function) = function.filter(|_| to.is_none()) {
+            if let Some(function) = function.filter(|_| chosen.to.is_none()) {
                 status = function.tell(&programs, args.thread, &met, gaps, true);
             }
         }
@@ -373,24 +381,16 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 ReportFormat::Json => text::report_json(&programs.tables, &report, top, out),
             })?;
         }
-        TraceAction::Export { format, short, function, from, to, last, depth, least, .. } => {
+        TraceAction::Export { format, short, chosen, depth, least, .. } => {
             let has_no_spans =
                 matches!(format, ExportFormat::Folded | ExportFormat::Json | ExportFormat::Svg);
             if *least > 0 && has_no_spans {
                 bail!("--least is for formats of trace viewers: perfetto, chrome, speedscope, html");
             }
             let style = Style { short: *short, ..Style::default() };
-            let function = function.as_deref().map(|name| Asked::new(&programs, name)).transpose()?;
-            let functions = function.as_ref().map(|function| function.named.clone());
+            let (function, selection) = chosen.select(&programs)?;
             let is_folded = matches!(format, ExportFormat::Folded);
-            let selection = Selection {
-                from: *from,
-                to: *to,
-                last: *last,
-                depth: depth.filter(|_| !is_folded),
-                functions,
-                ..Selection::default()
-            };
+            let selection = Selection { depth: depth.filter(|_| !is_folded), ..selection };
             let depth = depth.unwrap_or(FOLDED_DEPTH);
             let exported = Exported { selection, least: *least };
             let (mut folded, mut met) = (Folded::default(), Met::default());
@@ -413,7 +413,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 Ok(())
             })?;
             gaps += met.gaps;
-            if let Some(function) = function.filter(|_| to.is_none()) {
+            if let Some(function) = function.filter(|_| chosen.to.is_none()) {
                 status = function.tell(&programs, args.thread, &met, gaps, true);
             }
             let Folded { deeper, further, .. } = folded;

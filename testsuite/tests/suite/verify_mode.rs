@@ -270,6 +270,19 @@ fn code_without_the_pass_calls_on_after_a_tail_call() {
     }
 }
 
+/// Builds `main.c` with a library of `library.c`, and runs it.
+fn with_library(folder: &Path, mode: &str, level: &str) -> (Output, String) {
+    let build = |words: &[&str]| {
+        let mode = format!("--pcce-mode={mode}");
+        let mut clang = command(artifact("pcce-clang"), &[level, "-g", &mode, "--pcce-verify"]);
+        run(clang.args(words).current_dir(folder)).expect_success();
+    };
+    build(&["-fPIC", "-shared", "library.c", "-o", "library.so"]);
+    let library = folder.join("library.so").display().to_string();
+    build(&["main.c", &library, "-o", "program"]);
+    run_with_report(&folder.join("program"))
+}
+
 /// A function that a direct call has reached leaves by a tail call to one of a library. The decoder names only this
 /// function.
 #[test]
@@ -280,15 +293,7 @@ fn a_function_leaves_to_one_of_a_library() {
     let main = source!("verify/leaves/main.c");
     fs::write(folder.join("main.c"), main).unwrap();
     for mode in ["link", "lto", "module"] {
-        let build = |words: &[&str]| {
-            let mode = format!("--pcce-mode={mode}");
-            let mut clang = command(artifact("pcce-clang"), &["-O2", "-g", &mode, "--pcce-verify"]);
-            run(clang.args(words).current_dir(&folder)).expect_success();
-        };
-        build(&["-fPIC", "-shared", "library.c", "-o", "library.so"]);
-        let library = folder.join("library.so").display().to_string();
-        build(&["main.c", &library, "-o", "program"]);
-        let (output, report) = run_with_report(&folder.join("program"));
+        let (output, report) = with_library(&folder, mode, "-O2");
         assert_eq!((output.status, mismatches(&report)), (0, 0), "{mode}: {report}");
         let contexts = folded(&folder, &["program", "--dicts", ".", "--collapse"], &output.stdout);
         let of_library = |line: &&str| line.contains(";library ");
@@ -313,15 +318,7 @@ fn contexts_tell_marked_frames_from_others() {
     fs::write(folder.join("library.c"), library).unwrap();
     fs::write(folder.join("main.c"), main).unwrap();
     for mode in ["link", "lto", "module"] {
-        let build = |words: &[&str]| {
-            let mode = format!("--pcce-mode={mode}");
-            let mut clang = command(artifact("pcce-clang"), &["-O1", "-g", &mode, "--pcce-verify"]);
-            run(clang.args(words).current_dir(&folder)).expect_success();
-        };
-        build(&["-fPIC", "-shared", "library.c", "-o", "library.so"]);
-        let library = folder.join("library.so").display().to_string();
-        build(&["main.c", &library, "-o", "program"]);
-        let (output, report) = run_with_report(&folder.join("program"));
+        let (output, report) = with_library(&folder, mode, "-O1");
         assert_eq!((output.status, mismatches(&report)), (0, 0), "{mode}: {report}");
         // Each line has a context and its number.
         let contexts = folded(&folder, &["program", "--dicts", "."], &output.stdout);
