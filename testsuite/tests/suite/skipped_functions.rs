@@ -28,7 +28,7 @@ fn they_are_counted_by_reason() {
 /// The pass would give it a landing pad, which would end in it.
 #[test]
 fn programs_may_resume_unwinding_themselves() {
-    let folder = work_folder("left_out/resumes");
+    let folder = work_folder("left_out_resumes");
     let source = pcce_testsuite::repository().join("testsuite/skipped/resumes.cpp");
     for mode in ["link", "lto", "module"] {
         for trace in [&[][..], &["--pcce-trace"]] {
