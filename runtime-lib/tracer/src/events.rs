@@ -103,12 +103,12 @@ pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
         if (*area).stream.base == 0 {
             (*area).stream.base = sp;
         }
+        stacks::entered(block, area);
         (*area).stream.from = From { pc: behind, sp, node: [0; 2] };
         // The context of a stream that goes on here has the function.
         if !stream::goes_on(block, area) {
             // It goes into the cache of the chunk that the word is in.
             (*area).fast.cache[cache_index(function)] = behind;
-            stacks::entered(block, area);
             stream::put(block, area, &[special(Special::Entered, function as u64)]);
         }
         (*area).stream.from = From::UNKNOWN;
