@@ -212,7 +212,7 @@ impl Output {
     }
 }
 
-/// What is done with the blocks of a thread.
+/// The work on the blocks of a thread.
 enum Work<'d> {
     Filter(Box<Filter<'d>>),
     JsonLines(Box<JsonLines<'d>>),

@@ -131,10 +131,6 @@ pub const INTERPOSED: [(&str, &str); 15] = [
 pub const CREATES: [(&str, &str); 2] =
     [("pthread_create", "__pcce_other_pthread_create"), ("thrd_create", "__pcce_other_thrd_create")];
 
-/// Functions that a member of each archive defines in the unwinder's place. It also defines `pcce_thrown_token`, and
-/// only programs that call that have it.
-pub const THROWN: [&str; 2] = ["_Unwind_RaiseException", "_Unwind_Resume_or_Rethrow"];
-
 /// Functions that the heap profiler defines in libc's place, each with the name that it has until the archive is made.
 pub const ALLOCATION: [(&str, &str); 13] = [
     ("malloc", "__pcce_malloc"),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use pcce_abi::exports::{INTERPOSED, THROWN};
+use pcce_abi::exports::INTERPOSED;
 use pcce_testsuite::{artifact, command, include, llvm, machine, repository, run, source, work_folder};
 
 fn archive() -> String {
@@ -154,8 +154,7 @@ fn only_names_of_the_project_are_visible() {
             // These are for programs that are started with the library in front of libc.
             let is_libcs = file == "libpcce_rt.so" && INTERPOSED.iter().any(|(libcs, _)| *libcs == name);
             let is_own = name.starts_with("pcce_") || name.starts_with("__pcce_");
-            let is_unwinders = file == "libpcce_rt.a" && THROWN.contains(&name);
-            assert!(is_own || is_libcs || is_unwinders, "{file} defines {name}");
+            assert!(is_own || is_libcs, "{file} defines {name}");
         }
     }
 }

@@ -227,7 +227,7 @@ fn write_side(name: &str, side: Option<&Side<'_>>, style: &Style, out: &mut dyn 
 /// Lines of a difference that are shown.
 const HUNK_LINES: usize = 8;
 
-/// What only one of the runs does from where they part on, and where they meet again.
+/// Writes the differences from where the runs part on, and where they meet again.
 fn write_hunks(tables: &Tables, pair: &Pair<'_>, style: &Style, out: &mut dyn Write) -> io::Result<()> {
     if pair.hunks.is_empty() && pair.rest != Rest::Ended {
         return match pair.rest {
