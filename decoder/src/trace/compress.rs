@@ -85,9 +85,7 @@ pub fn compress(
     if is_compressed(&from).map_err(of_system)? {
         return Err(CompressError::Already(trace.to_owned()));
     }
-    let mut head = [0; 16];
-    let read = from.read(&mut head, 0).map_err(of_system)?;
-    check_head(&head[..read]).map_err(of_trace)?;
+    await_head(&from).map_err(of_trace)?;
     let of_output = |source| CompressError::Output { path: to.to_owned(), source };
     let output = File::create_new(to).map_err(of_output)?;
     let context = CCtx::create();
@@ -117,6 +115,23 @@ pub fn compress(
         fs::remove_file(trace).map_err(of_system)?;
     }
     Ok(job.done)
+}
+
+/// A program that starts creates its trace first and writes its head then.
+fn await_head(trace: &Source) -> Result<(), TraceError> {
+    const MOST: Duration = Duration::from_secs(2);
+    let since = Instant::now();
+    loop {
+        let mut head = [0; 16];
+        let read = trace.read(&mut head, 0)?;
+        let is_begun = head != [0; 16];
+        match check_head(&head[..read]) {
+            Err(TraceError::NoTrace) if !is_begun && since.elapsed() < MOST => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Returns whether the path leads to this file.

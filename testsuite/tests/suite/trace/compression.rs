@@ -1,6 +1,6 @@
 //! Compressed traces: what the tracer compresses while programs run is complete.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -100,8 +100,8 @@ fn the_next_runs_trace_is_not_removed() {
     }
 }
 
-/// A constructor of code without the pass sleeps: the file has no more than its head when it is first looked at, and
-/// the program counts in that later.
+/// The file is empty when it is first looked at. Then it has no more than its head, for a constructor of code without
+/// the pass sleeps; the program counts in that later.
 #[test]
 fn a_trace_is_compressed_from_before_its_first_chunk_on() {
     let folder = work_folder("trace-compress/early");
@@ -120,12 +120,12 @@ fn a_trace_is_compressed_from_before_its_first_chunk_on() {
     let words = ["--pcce-trace", "-O1", "main.c", "slow.o", "-o", "program"];
     run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
     let (program, trace, packed) = (folder.join("program"), folder.join("trace"), folder.join("trace.zst"));
-    let mut running = command(&program, &[]).env("PCCE_TRACE", &trace).spawn().expect("the program starts");
-    while !trace.exists() {
-        thread::sleep(Duration::from_millis(1));
-    }
-    let _ = pcce(&["compress"], &[&trace]).expect_success();
-    assert!(running.wait().expect("it ends").success());
+    // A program that starts creates the file before it writes the head.
+    File::create(&trace).unwrap();
+    let mut compress = command(artifact("pcce"), &["trace", "compress"]).arg(&trace).spawn().expect("pcce");
+    thread::sleep(Duration::from_millis(100));
+    run(command(&program, &[]).env("PCCE_TRACE", &trace)).expect_success();
+    assert!(compress.wait().expect("it ends").success());
     let shown = pcce(&["show"], &[&program, &packed]).expect_success().stdout;
     assert!(shown.contains("main") && shown.matches("    f\n").count() == 2, "{shown}");
     let file = TraceFile::open(&packed).expect("a trace");
