@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         cli::Command::Profile { action } => cli::calls::run(action),
         cli::Command::Heap { command } => cli::profile::run(Kind::Heap, command),
         cli::Command::Trace { action } => cli::trace::run(action),
-        cli::Command::Cpu { command } => cli::profile::run(Kind::Cpu, command),
+        cli::Command::Cpu { command } => cli::profile::cpu(command),
     };
     match result {
         Ok(status) => status.into(),

@@ -8,6 +8,7 @@ pub mod crash;
 pub mod decode;
 pub mod dict;
 pub mod filter;
+mod follow;
 pub mod graph;
 pub mod info;
 pub mod link;
@@ -34,7 +35,9 @@ use appearance::Folded;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use crash::{CRASH_HELP, CrashAction};
 use trace::{TRACE_HELP, TraceAction};
-use views::{CPU_HELP, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAction, ProfileCommand};
+use views::{
+    CPU_HELP, CpuCommand, GRAPH_HELP, GraphArgs, HEAP_HELP, PROFILE_HELP, ProfileAction, ProfileCommand,
+};
 
 /// Reads the contexts of programs that were compiled with the PCCE pass.
 #[derive(Parser)]
@@ -95,7 +98,7 @@ pub enum Command {
     Cpu {
         /// What is done with it
         #[command(subcommand)]
-        command: ProfileCommand,
+        command: CpuCommand,
     },
     /// Add up the profiles of calls of programs that were built with --pcce-profile-generate
     #[command(after_help = PROFILE_HELP)]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,8 @@ use pcce::style::Style;
 use pcce_dictionary::Dictionary;
 
 use super::Status;
-use super::views::{DiffArgs, ProfileCommand, ProfileView, ReportFormat};
+use super::follow::follow;
+use super::views::{CpuCommand, DiffArgs, ProfileCommand, ProfileView, ReportFormat};
 
 /// A profile with its program.
 pub struct Read {
@@ -27,6 +29,77 @@ pub struct Read {
     pub stacks: Stacks,
     /// The program's.
     pub dictionary: Dictionary,
+}
+
+/// A program, and libraries, whose profiles are decoded.
+pub struct Images {
+    /// Those of the program, then of libraries.
+    dictionaries: Vec<Dictionary>,
+    /// Where each of them was read.
+    files: Vec<PathBuf>,
+    decoder: Decoder,
+}
+
+impl Images {
+    /// Loads a program, and the libraries that are given.
+    pub fn load(program: &Path, more: &[PathBuf]) -> anyhow::Result<Self> {
+        let files: Vec<PathBuf> =
+            iter::once(program).chain(more.iter().map(PathBuf::as_path)).map(Path::to_owned).collect();
+        let dictionaries = files.iter().map(|file| load(file)).collect::<Result<Vec<_>, _>>()?;
+        let decoder = Self::decoder(&dictionaries, &files)?;
+        Ok(Self { dictionaries, files, decoder })
+    }
+
+    /// Adds a library.
+    pub fn add(&mut self, file: PathBuf) -> anyhow::Result<()> {
+        let dictionary = load(&file)?;
+        self.dictionaries.push(dictionary);
+        self.files.push(file);
+        self.decoder = Self::decoder(&self.dictionaries, &self.files)?;
+        Ok(())
+    }
+
+    fn decoder(dictionaries: &[Dictionary], files: &[PathBuf]) -> anyhow::Result<Decoder> {
+        let mut decoder = Decoder::new(dictionaries)?;
+        for (number, path) in files.iter().enumerate() {
+            decoder.set_program(number, path.clone(), None);
+        }
+        Ok(decoder)
+    }
+
+    /// The program's dictionary.
+    pub fn program(&self) -> &Dictionary {
+        &self.dictionaries[0]
+    }
+
+    /// Refuses a profile of another build.
+    pub fn check(&self, profile: &Profile) -> anyhow::Result<()> {
+        let build_id = &self.program().build_id;
+        if profile.build_id.is_empty() || !build_id.starts_with(&profile.build_id) {
+            bail!(
+                "the profile is of another build: it has build id {}, and {} has {build_id}; give the program that \
+                 wrote it",
+                if profile.build_id.is_empty() { "none" } else { &profile.build_id },
+                self.files[0].display(),
+            );
+        }
+        Ok(())
+    }
+
+    /// The contexts of a profile of the program.
+    pub fn stacks(&self, profile: &Profile, style: &Style) -> anyhow::Result<Stacks> {
+        let decode = |decoder: &Decoder| {
+            Stacks::decode(profile, decoder, style)
+                .map_err(|(token, failure)| anyhow::anyhow!("token {token}: {failure}"))
+        };
+        let stacks = decode(&self.decoder)?;
+        if stacks.missing.is_empty() {
+            return Ok(stacks);
+        }
+        let given = self.dictionaries.iter().cloned().zip(self.files.iter().cloned()).collect();
+        let store = Store::new(&[], given).with_libraries(&self.files[0], true);
+        store.decoder(&stacks.missing).map_or(Ok(stacks), decode)
+    }
 }
 
 /// Reads a profile, of any kind if none is given, and decodes it.
@@ -45,43 +118,24 @@ pub fn read_profile(
         let name = profile.kind.name();
         bail!("{path}: this is a {name} profile; use `pcce {name}`");
     }
-    let dictionary = load(program)?;
-    let build_id = &dictionary.build_id;
-    if profile.build_id.is_empty() || !build_id.starts_with(&profile.build_id) {
-        bail!(
-            "{path}: the profile is of another build: it has build id {}, and {} has {build_id}; give the \
-             program that wrote it",
-            if profile.build_id.is_empty() { "none" } else { &profile.build_id },
-            program.display(),
-        );
-    }
-    let mut dictionaries = vec![dictionary];
-    for path in more {
-        dictionaries.push(load(path)?);
-    }
-    let mut decoder = Decoder::new(&dictionaries)?;
-    let files = || std::iter::once(program).chain(more.iter().map(PathBuf::as_path)).map(Path::to_owned);
-    for (number, path) in files().enumerate() {
-        decoder.set_program(number, path, None);
-    }
-    let decode = |decoder: &Decoder| {
-        Stacks::decode(&profile, decoder, style)
-            .map_err(|(token, failure)| anyhow::anyhow!("{path}: token {token}: {failure}"))
-    };
-    let mut stacks = decode(&decoder)?;
-    if !stacks.missing.is_empty() {
-        let given = dictionaries.iter().cloned().zip(files()).collect();
-        if let Some(decoder) = Store::new(&[], given).with_libraries(program, true).decoder(&stacks.missing) {
-            stacks = decode(decoder)?;
-        }
-    }
+    let mut images = Images::load(program, more)?;
+    images.check(&profile).with_context(|| path.to_string())?;
+    let stacks = images.stacks(&profile, style).with_context(|| path.to_string())?;
     for id in &stacks.missing {
         super::message(&format!(
             "no dictionary was given for the module with build id {id}, and its calls are left out; give the \
              shared library, or its dictionary, with --dict FILE"
         ));
     }
-    Ok(Read { profile, stacks, dictionary: dictionaries.swap_remove(0) })
+    Ok(Read { profile, stacks, dictionary: images.dictionaries.swap_remove(0) })
+}
+
+/// `pcce cpu`.
+pub fn cpu(command: &CpuCommand) -> anyhow::Result<Status> {
+    match command {
+        CpuCommand::Profile(command) => run(Kind::Cpu, command),
+        CpuCommand::Follow(args) => follow(args),
+    }
 }
 
 /// Shows or compares profiles.
@@ -159,7 +213,7 @@ fn diff(kind: Kind, args: &DiffArgs) -> anyhow::Result<Status> {
 }
 
 /// The metric of that name, or the first one.
-fn metric(profile: &Profile, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
+pub fn metric(profile: &Profile, name: Option<&str>) -> anyhow::Result<(usize, &'static Metric)> {
     let metrics = profile.metrics();
     let Some(name) = name else { return Ok((0, &metrics[0])) };
     let of_name = |(_, metric): &(usize, &Metric)| metric.name == name;

@@ -1,6 +1,7 @@
 //! Arguments of the commands that show profiles and call graphs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
@@ -21,6 +22,9 @@ pub fn with_values_of_by(command: clap::Command) -> clap::Command {
     let command = command.mut_subcommand("graph", |c| with(c, names(&[Kind::Heap, Kind::Cpu], false)));
     [Kind::Heap, Kind::Cpu].into_iter().fold(command, |command, kind| {
         command.mut_subcommand(kind.name(), |mut views| {
+            if kind == Kind::Cpu {
+                views = views.mut_subcommand("follow", |view| with(view, names(&[kind], true)));
+            }
             for (view, all) in [("report", true), ("diff", true), ("flamegraph", false), ("folded", false)] {
                 views = views.mut_subcommand(view, |view| with(view, names(&[kind], all)));
             }
@@ -97,6 +101,7 @@ What can be shown, with --by: time (the default), samples.
 Examples:
   PCCE_SAMPLE=997 PCCE_SAMPLE_PROFILE=app.cpu ./app
   pcce cpu report app app.cpu
+  PCCE_SAMPLE=997 PCCE_SAMPLE_SIGNAL=10 ./server & pcce cpu follow $!
   pcce cpu flamegraph app app.cpu -o cpu.svg";
 
 pub(super) const PROFILE_HELP: &str = "The program writes a profile when it ends, to the file that PCCE_CALLS_PROFILE names (without it, to that of
@@ -128,6 +133,56 @@ pub enum ProfileCommand {
     View(ProfileView),
     /// What another profile has more or less: totals, functions and contexts
     Diff(DiffArgs),
+}
+
+/// What is done with a CPU profile, or with a process that is sampled.
+#[derive(Subcommand)]
+pub enum CpuCommand {
+    #[command(flatten)]
+    Profile(ProfileCommand),
+    /// What a running process uses its time for, every two seconds
+    #[command(after_help = FOLLOW_HELP)]
+    Follow(FollowArgs),
+}
+
+const FOLLOW_HELP: &str = "The process was started with PCCE_SAMPLE and PCCE_SAMPLE_SIGNAL. That signal is sent to it, and the profile that it
+writes is read and removed. On a terminal each report takes the place of the one before.
+
+Example:
+  PCCE_SAMPLE=997 PCCE_SAMPLE_SIGNAL=10 ./server & pcce cpu follow $!";
+
+/// Arguments of `pcce cpu follow`.
+#[derive(Args)]
+pub struct FollowArgs {
+    /// The number of the process
+    #[arg(value_name = "PROCESS")]
+    pub process: i32,
+    /// Seconds from one report to the next, from 0.1 on
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    pub every: Duration,
+    /// What to sort by; contexts that have none of it are left out
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<String>,
+    /// So many functions, and so many contexts
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub top: usize,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub format: ReportFormat,
+    /// Dictionary of a shared library (or the library itself); may be given several times. Those that the process has
+    /// loaded are found
+    #[arg(long = "dict", value_name = "FILE")]
+    pub more: Vec<PathBuf>,
+    /// How contexts look
+    #[command(flatten)]
+    pub appearance: Folded,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=1e6).contains(seconds));
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "give a number of seconds from 0.1 to 1000000".to_owned())
 }
 
 /// Forms of profiles.
@@ -229,7 +284,7 @@ pub struct ViewArgs {
 }
 
 /// Forms of reports.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
     /// For people
     Text,

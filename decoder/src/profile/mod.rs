@@ -12,6 +12,8 @@ pub mod report;
 pub mod speedscope;
 mod stacks;
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -255,6 +257,31 @@ impl Profile {
             Kind::Heap if !self.has_leaks => &HEAP[..WITHOUT_LEAKS],
             kind => kind.metrics(),
         }
+    }
+
+    /// What was measured since an earlier profile of the same process, for metrics that only grow.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut before: HashMap<&Option<String>, Vec<u64>> = HashMap::new();
+        for record in &earlier.records {
+            let sums = before.entry(&record.token).or_insert_with(|| vec![0; record.values.len()]);
+            for (sum, value) in sums.iter_mut().zip(&record.values) {
+                *sum = sum.saturating_add(*value);
+            }
+        }
+        let mut records = self.records.clone();
+        for record in &mut records {
+            // Equal contexts may come more than once: each takes what is left.
+            for (value, before) in
+                record.values.iter_mut().zip(before.get_mut(&record.token).into_iter().flatten())
+            {
+                let both = (*value).min(*before);
+                *value -= both;
+                *before -= both;
+            }
+        }
+        records.retain(|record| record.values.iter().any(|value| *value > 0));
+        Self { records, ..self.clone() }
     }
 
     /// The sum of a metric, by its number.

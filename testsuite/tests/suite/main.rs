@@ -6,6 +6,7 @@ mod cxx_modules;
 mod cxx_strings;
 mod documents;
 mod file_rights;
+mod followed;
 mod generated;
 mod guide;
 mod inserted_calls;
