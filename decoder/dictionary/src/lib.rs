@@ -61,15 +61,16 @@ pub enum DictionaryError {
     },
     /// An object file was made by another release of the pass.
     #[error(
-        "section {section}, offset {offset}: an object file has a dictionary of schema version {found}, and this \
-         pcce reads versions {OLDEST} to {SCHEMA_VERSION}; use the pcce of the release that built the program, or build \
-         all of it with this one"
+        "section {section}, offset {offset}: an object file has tables of schema version {found}, and this pcce reads \
+         versions {reads}; use the pcce of the release that built the program, or build all of it with this one"
     )]
     FragmentVersion {
         section: &'static str,
         /// Byte offset of the record inside the section.
         offset: usize,
         found: u32,
+        /// The versions that are read.
+        reads: String,
     },
 }
 

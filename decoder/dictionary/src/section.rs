@@ -95,7 +95,8 @@ pub fn parse(section: &[u8]) -> Result<Vec<Record>, DictionaryError> {
         }
         let version = word(8);
         if !(schema::OLDEST..=schema::VERSION).contains(&version) {
-            return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found: version });
+            let reads = format!("{} to {}", schema::OLDEST, schema::VERSION);
+            return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found: version, reads });
         }
         let Some((payload, next)) = body.split_at_checked(word(12) as usize) else {
             return Err(damaged(format!("cut: {} of {} bytes are there", body.len(), word(12))));

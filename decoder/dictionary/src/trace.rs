@@ -6,10 +6,11 @@
 //! |---|---|
 //! | 8 | [`MAGIC`] |
 //! | 4 | [`VERSION`], little endian |
-//! | 4 | number of functions |
+//! | 4 | number of functions, and of those of other modules |
 //! | 4 | length of the payload in bytes |
 //! | 4 | CRC-32 of the payload |
 //! | 8 each | addresses of the functions, written by the linker; 0 for those that it left out |
+//! | 8 each | addresses of the functions of other modules that [`Kind::Other`] calls |
 //! | 8 | address of the module's site array, or 0 |
 //! | – | payload: [`Traced`] as JSON, compressed (zlib) |
 //!
@@ -35,7 +36,7 @@ pub const BEHIND: u32 = 1 << 31;
 pub const PLACE_LEN: usize = 24;
 /// First bytes of a record.
 pub const MAGIC: [u8; 8] = *b"PCCEtcfg";
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub const HEADER_LEN: usize = 24;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,12 +52,23 @@ pub struct Traced {
     /// Linkage names.
     pub names: Vec<String>,
     pub functions: Vec<Function>,
+    /// The number of functions of other modules that [`Kind::Other`] calls.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub others: u32,
+    /// The addresses of these functions in the image's file, from the record's row.
+    #[serde(skip)]
+    pub other_addresses: Vec<u64>,
     /// The addresses of the functions in the image's file, from the record's row.
     #[serde(skip)]
     pub addresses: Vec<u64>,
     /// The address of the module's site array ([`Node::site`]); 0 if there is none.
     #[serde(skip)]
     pub sites: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A function: its call site control flow graph (casper.txt, Definition 1), after inlining.
@@ -110,6 +122,9 @@ pub struct Node {
 pub enum Kind {
     /// A call by name of the module's function of this number, which is entered behind its first instruction.
     Call(u32),
+    /// A call by name of a recorded function of another module of the image, which is entered in the same way: its
+    /// number among [`Traced::others`].
+    Other(u32),
     /// A call of a function that is not traced and calls no function back: its linkage name.
     Closed(u32),
     /// A call of a function of which nothing is known; its linkage name, if it has one that is known. When it
@@ -137,17 +152,18 @@ pub enum Kind {
 /// # Panics
 /// If the payload does not serialise, or is larger than 1 GiB when compressed.
 pub fn to_bytes(traced: &Traced) -> Vec<u8> {
-    let mut out = vec![0; HEADER_LEN + addresses_len(traced.functions.len())];
+    let addresses = traced.functions.len() + traced.others as usize;
+    let mut out = vec![0; HEADER_LEN + addresses_len(addresses)];
     let (len, crc) = append_payload(&mut out, traced);
     out[0..8].copy_from_slice(&MAGIC);
     out[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    out[12..16].copy_from_slice(&(traced.functions.len() as u32).to_le_bytes());
+    out[12..16].copy_from_slice(&(addresses as u32).to_le_bytes());
     out[16..20].copy_from_slice(&len.to_le_bytes());
     out[20..24].copy_from_slice(&crc.to_le_bytes());
     out
 }
 
-/// Bytes of the addresses in a record of so many functions.
+/// Bytes of the addresses in a record of so many functions, those of other modules included.
 pub const fn addresses_len(functions: usize) -> usize {
     8 * (functions + 1)
 }
@@ -204,7 +220,8 @@ pub fn parse(section: &[u8]) -> Result<Vec<Traced>, DictionaryError> {
             return Err(damaged("no record of a trace's tables starts here".to_owned()));
         }
         if word(8) != VERSION {
-            return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found: word(8) });
+            let (found, reads) = (word(8), VERSION.to_string());
+            return Err(DictionaryError::FragmentVersion { section: SECTION, offset, found, reads });
         }
         let cut = || damaged(format!("cut: {} bytes are there", body.len()));
         let (addresses, body) = body.split_at_checked(addresses_len(word(12) as usize)).ok_or_else(cut)?;
@@ -219,6 +236,8 @@ pub fn parse(section: &[u8]) -> Result<Vec<Traced>, DictionaryError> {
         let addresses = addresses.chunks_exact(8).map(|a| u64::from_le_bytes(a.try_into().expect("8 bytes")));
         traced.addresses = addresses.collect();
         traced.sites = traced.addresses.pop().unwrap_or_default();
+        traced.other_addresses =
+            traced.addresses.split_off(traced.functions.len().min(traced.addresses.len()));
         traced.check().map_err(damaged)?;
         records.push(traced);
         rest = next;
@@ -231,6 +250,10 @@ impl Traced {
     fn check(&self) -> Result<(), String> {
         if self.addresses.len() != self.functions.len() {
             return Err(format!("{} functions and {} addresses", self.functions.len(), self.addresses.len()));
+        }
+        if self.other_addresses.len() != self.others as usize {
+            let found = self.other_addresses.len();
+            return Err(format!("{} functions of other modules and {found} addresses", self.others));
         }
         for (number, function) in self.functions.iter().enumerate() {
             let fits = self.fits(function);
@@ -246,6 +269,7 @@ impl Traced {
         let set = |set: u32| (set as usize) < function.sets.len();
         let kind = |kind: Kind| match kind {
             Kind::Call(callee) | Kind::Leave(callee) => (callee as usize) < self.functions.len(),
+            Kind::Other(other) => other < self.others,
             Kind::Closed(n) => name(n),
             Kind::Open(n) | Kind::ReturnsTwice(n) | Kind::LeaveOpen(n) => n.is_none_or(name),
             Kind::Return | Kind::Resume | Kind::Block | Kind::Landing => true,

@@ -218,6 +218,7 @@ impl Programs {
         self.files.insert(key, number);
         self.dictionaries.push(dictionary);
         tables.modules.iter().flatten().try_for_each(|module| self.tables.add(number, module))?;
+        self.tables.bind()?;
         self.tables.add_places(number, &tables.places);
         Ok(())
     }

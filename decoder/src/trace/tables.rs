@@ -135,6 +135,18 @@ pub struct Tables {
     numbers: HashMap<Box<str>, u32>,
     files: Vec<Box<str>>,
     locations: Vec<Location>,
+    /// Calls of functions of other modules that may not have been added yet.
+    unbound: Vec<Unbound>,
+}
+
+/// A call of a function of another module.
+#[derive(Debug)]
+struct Unbound {
+    node: u32,
+    image: u32,
+    /// The function's, in the image's file.
+    address: u64,
+    module: String,
 }
 
 /// Lookup tables have at most so many bits.
@@ -162,6 +174,13 @@ impl Tables {
                 let name = |name: Option<u32>| name.map_or(NONE, |name| names[name as usize]);
                 let (op, target) = match node.kind {
                     Kind::Call(callee) => (Op::Call, first_function + callee),
+                    Kind::Other(other) => {
+                        let node = first_node + node_number;
+                        let address = module.other_addresses[other as usize];
+                        self.unbound.push(Unbound { node, image, address, module: module.name.clone() });
+                        // Until the function is known.
+                        (Op::Closed, NONE)
+                    }
                     Kind::Closed(callee) => (Op::Closed, name(Some(callee))),
                     Kind::Open(callee) => (Op::Open, name(callee)),
                     Kind::ReturnsTwice(callee) => (Op::ReturnsTwice, name(callee)),
@@ -217,6 +236,31 @@ impl Tables {
                 // The linker keeps the first body of a function that several modules have. GNU ld resolves
                 // what the others' tables say of theirs to the one that it kept, if both have one size.
                 self.by_address.entry((image, address)).or_insert(first_function + number);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the functions of other modules that are called, when all modules of their images are there.
+    ///
+    /// # Errors
+    /// [`InvalidTables`]: there is no such function.
+    pub fn bind(&mut self) -> Result<(), InvalidTables> {
+        for Unbound { node, image, address, module } in std::mem::take(&mut self.unbound) {
+            let callee = self.function_at(image, address);
+            let node = &mut self.nodes[node as usize];
+            let function = node.function;
+            match callee {
+                Some(callee) => (node.op, node.target) = (Op::Call, callee),
+                // What the linker left out calls what it left out.
+                None if !self.functions[function as usize].is_traced => {}
+                None => {
+                    return Err(InvalidTables {
+                        module,
+                        function: self.linkage_name(self.name_of(function)).to_owned(),
+                        what: "it calls a function of another module that has no tables",
+                    });
+                }
             }
         }
         Ok(())

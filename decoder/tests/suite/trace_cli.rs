@@ -56,13 +56,13 @@ fn world() -> World {
         checked: false,
     };
     let module = Traced {
-        sites: 0,
         name: "app.c".to_owned(),
         key: 7,
         files: vec!["/src/app.c".to_owned()],
         names: ["main", "_ZN3app4workEi", "helper", "puts", "back"].map(str::to_owned).into(),
         functions: vec![main, work, back],
         addresses: vec![0x1000, 0x2000, 0x3000],
+        ..Traced::default()
     };
     World::new(vec![ImageOf {
         build_id: ID.to_vec(),

@@ -58,7 +58,7 @@ fn told(writer: &Writer) -> usize {
 #[test]
 fn runs_are_told_exactly() {
     let (mut events, mut ended, mut compared, mut kinds) = (0, 0, 0, std::collections::BTreeSet::new());
-    for seed in 0..3000 {
+    for seed in 0..3500 {
         let mut random = Random::new(seed + 1);
         let world = World::random(&mut random);
         let programs = programs(&world);
@@ -156,7 +156,7 @@ fn signal_handlers_are_streams_of_their_own() {
 #[test]
 fn lost_chunks_are_gaps() {
     let mut behind = 0;
-    for seed in 0..400 {
+    for seed in 0..500 {
         let mut random = Random::new(seed + 1);
         let world = World::random(&mut random);
         let programs = programs(&world);

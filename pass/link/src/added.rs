@@ -53,6 +53,11 @@ pub struct Added<'a> {
     thunks_of: Vec<Vec<usize>>,
     /// The sites of functions' stubs.
     stubs: HashMap<FunctionId, u32>,
+    /// In a traced program, each function's calls of recorded functions of other modules: their places, and the symbols
+    /// of these functions.
+    recorded_calls: HashMap<FunctionId, Vec<(u32, String)>>,
+    /// Those functions.
+    entered: HashSet<Place>,
 }
 
 impl<'a> Added<'a> {
@@ -82,6 +87,8 @@ impl<'a> Added<'a> {
             thunks: Vec::new(),
             thunks_of: vec![Vec::new(); modules.len()],
             stubs: HashMap::new(),
+            recorded_calls: HashMap::new(),
+            entered: HashSet::new(),
         };
         for callee in replaceable::called(&merged.functions) {
             let (module, number) = added.places[callee.index()];
@@ -268,6 +275,31 @@ impl<'a> Added<'a> {
         self.compared.entry(caller).or_default().push(comparison);
     }
 
+    /// Finds the calls of a traced program that lead to a recorded function of another module.
+    pub fn record(&mut self, program: &Program) {
+        let facts = self.modules.iter().map(|module| module.facts.as_ref());
+        let recorded: Vec<HashSet<usize>> = facts
+            .map(|facts| facts.iter().flat_map(|f| &f.recorded).map(|number| *number as usize).collect())
+            .collect();
+        for (id, function) in program.iter() {
+            let module = self.places[id.index()].0;
+            for (c, call) in function.calls.iter().enumerate() {
+                let CallKind::Direct(callee) = call.kind else { continue };
+                let place = self.places[callee.index()];
+                if place.0 == module
+                    || !recorded[place.0].contains(&place.1)
+                    || self.kept_tails.contains_key(&callee)
+                {
+                    continue;
+                }
+                let name = &program[callee].name;
+                let symbol = skeleton::entered_symbol(name, (self.modules[place.0].id, place.1 as u32));
+                self.recorded_calls.entry(id).or_default().push((c as u32, symbol));
+                self.entered.insert(place);
+            }
+        }
+    }
+
     /// Moves cold pushes into thunks ([`thunks`]).
     pub fn outline(&mut self, program: &mut Program, encoding: &mut Encoding) {
         let answers = Answers { added: self, program: &program.clone() };
@@ -314,6 +346,8 @@ impl<'a> Added<'a> {
                     labelled,
                     kept_tails,
                     stub: self.stubs.get(&id).copied(),
+                    entered: self.entered.contains(&(m, f)),
+                    recorded_calls: self.recorded_calls.get(&id).cloned().unwrap_or_default(),
                     ..decided.function(id, scratch.has((m, f)), sites, entry_site, own_calls, compared)
                 }
             });

@@ -289,7 +289,9 @@ pub fn encode(
     // Programs that count calls keep them as they are, so that the profile matches later.
     if !merged.wanted.counts_calls {
         // The codes of a trace are for the calls that the module has.
-        if !merged.wanted.traces {
+        if merged.wanted.traces {
+            added.record(&program);
+        } else {
             let found = counts.compare(&mut added, scratch, &mut merged, &program, &encoding, &numbering);
             let found = found.unwrap_or_else(|| {
                 added.compare(scratch, &mut merged, &program, &encoding);

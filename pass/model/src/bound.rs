@@ -91,6 +91,8 @@ mod tests {
             begins_stack: false,
             entry_site: None,
             stub: None,
+            entered: false,
+            recorded_calls: Vec::new(),
             kept_tails: Vec::new(),
             own_calls: row.len() as u32,
             calls: row.iter().enumerate().map(call).collect(),

@@ -37,6 +37,9 @@ pub struct Facts {
     pub fits_thunk: Vec<Vec<bool>>,
     /// The functions that look at their callers.
     pub look_at_caller: Vec<u32>,
+    /// The functions whose calls and returns are in a trace, and that leave their activations to no other function.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recorded: Vec<u32>,
     /// Functions without a body here whose address the module takes, with their types.
     pub declared: Vec<(String, TypeId)>,
     /// Functions that other modules define, or may define, and that this one uses otherwise than by calls.
@@ -170,6 +173,13 @@ pub struct SliceFunction {
     /// The site of the function's stub ([`PlannedFunction::stub`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stub: Option<u32>,
+    /// Other modules of the image refer to the place behind the event of its entry by
+    /// [`pcce_abi::skeleton::entered_symbol`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub entered: bool,
+    /// Its calls of such functions of other modules, and their symbols.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recorded_calls: Vec<(u32, String)>,
     /// The calls that stay tail calls because they are on cycles through several modules: their numbers among
     /// the function's sibling calls ([`Call::sibling`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -358,6 +368,8 @@ impl<'a> Decided<'a> {
             // A function that turns out to be silent does not push.
             entry_site: entry_site.filter(|_| function.unannounced == Unannounced::AnyId),
             stub: None,
+            entered: false,
+            recorded_calls: Vec::new(),
             kept_tails: Vec::new(),
             own_calls: own_calls as u32,
             calls,

@@ -145,6 +145,7 @@ fn read(job: &Job<'_>, module: Module<'_>) -> Result<Option<(Facts, pcce_diction
         types,
         sites,
         fits_thunk: fits_thunk.collect(),
+        recorded: job.recorded(module, &program, &code),
         look_at_caller: looking.map(|(number, _)| number).collect(),
         declared,
         entry_sites: plan.functions.iter().map(|planned| planned.entry_site).collect(),

@@ -45,6 +45,9 @@ pub enum Error {
          `--pcce-trace`"
     )]
     UntracedCalls { function: String },
+    /// The module's code and its facts do not agree about traces.
+    #[error("{function}: other modules rely on its events, and it has none; please report this")]
+    NotRecorded { function: String },
     /// LLVM's verifier rejects the module.
     #[error("the instrumented module is broken, please report it: {said}")]
     Broken {

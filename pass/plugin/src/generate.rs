@@ -6,8 +6,8 @@ use std::path::Path;
 
 use pcce_abi::skeleton;
 use pcce_encoding::FunctionId;
-use pcce_model::Wanted;
 use pcce_model::slice::{Slice, SliceCounts, planned};
+use pcce_model::{Program, Wanted};
 
 use crate::capture::emit_id;
 use crate::contexts::{count, emit, rewrite};
@@ -88,7 +88,14 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         let traced = job.options.common.trace.map(|_| {
             let left_out = (0..code.functions().len()).map(|number| is_dropped(number, &code)).collect();
             let names = (&**name, fnv1a(&id.to_le_bytes(), b"trace"));
-            job.trace(module, &program, &code, names, left_out, &mut warnings)
+            job.trace(
+                module,
+                &program,
+                &code,
+                names,
+                (left_out, elsewhere(slice, &program, id)),
+                &mut warnings,
+            )
         });
         let mut traced = traced.transpose()?;
         for warning in warnings {
@@ -151,6 +158,20 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         run.verify()?;
     }
     Ok(())
+}
+
+/// The calls and functions of the module that are recorded in several modules.
+fn elsewhere(slice: &Slice, program: &Program, id: u64) -> tracing::Elsewhere {
+    let mut elsewhere = tracing::Elsewhere::default();
+    for ((number, function), decided) in program.iter().zip(&slice.functions) {
+        let calls = decided.recorded_calls.iter();
+        elsewhere.calls.extend(calls.map(|(call, symbol)| ((number, *call as usize), symbol.clone())));
+        if decided.entered {
+            let symbol = skeleton::entered_symbol(&function.name, (id, number.index() as u32));
+            elsewhere.entered.push((number, symbol));
+        }
+    }
+    elsewhere
 }
 
 /// The functions and calls that the module counts; none if the code lacks one of the calls.

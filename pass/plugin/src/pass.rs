@@ -253,7 +253,9 @@ impl<'a> Job<'a> {
         };
         let names = (&*self.identifier, fnv1a(self.identifier.as_bytes(), b"trace"));
         let left_out = vec![false; program.functions.len()];
-        let trace = |_| self.trace(module, &program, &code, names, left_out, warnings);
+        let trace = |_| {
+            self.trace(module, &program, &code, names, (left_out, tracing::Elsewhere::default()), warnings)
+        };
         let mut traced = self.options.common.trace.map(trace).transpose()?;
         let thunks = match self.changes_calls() {
             true => thunks::outline(&mut program, &mut encoding, &code),

@@ -17,7 +17,7 @@ mod recursion;
 pub use baseline::{Baseline, Callee, numbered};
 pub use flow::{Block, Flow, Role};
 pub use prefix_code::{Code, LONGEST};
-pub use recursion::mark_recursion;
+pub use recursion::{Called, mark_recursion};
 
 use petgraph::unionfind::UnionFind;
 

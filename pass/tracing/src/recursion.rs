@@ -6,15 +6,33 @@ use petgraph::graph::DiGraph;
 
 use crate::{Code, Flow, Placement, Role};
 
-/// Makes each call on such a cycle write a bit. `of` returns a function's flow, and for each node the
-/// function that it calls, or leaves its activation to.
-pub fn mark_recursion<'f>(functions: &mut [Placement], of: impl Fn(usize) -> (&'f Flow, Vec<Option<u32>>)) {
+/// The function that a node calls, or leaves its activation to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    Function(u32),
+    /// One of another module, which may call any function of this one.
+    Elsewhere,
+}
+
+/// Makes each call that may be on such a cycle write a bit. `of` returns a function's flow, and what each node calls.
+pub fn mark_recursion<'f>(
+    functions: &mut [Placement],
+    of: impl Fn(usize) -> (&'f Flow, Vec<Option<Called>>),
+) {
+    for (function, placement) in functions.iter_mut().enumerate() {
+        let (flow, called) = of(function);
+        let elsewhere =
+            silent(placement, flow).find(|&node| called[node as usize] == Some(Called::Elsewhere));
+        if let Some(node) = elsewhere {
+            placement.codes[node as usize] = Code { value: 0, bits: 1 };
+        }
+    }
     let mut graph = DiGraph::<usize, u32>::new();
     let places: Vec<_> = (0..functions.len()).map(|function| graph.add_node(function)).collect();
     for (function, placement) in functions.iter().enumerate() {
         let (flow, callees) = of(function);
         for node in silent(placement, flow) {
-            if let Some(callee) = callees[node as usize] {
+            if let Some(Called::Function(callee)) = callees[node as usize] {
                 graph.add_edge(places[function], places[callee as usize], node);
             }
         }
@@ -45,7 +63,7 @@ fn silent<'p>(placement: &'p Placement, flow: &'p Flow) -> impl Iterator<Item = 
 
 #[cfg(test)]
 mod tests {
-    use super::mark_recursion;
+    use super::{Called, mark_recursion};
     use crate::{Block, Flow, Role, place};
 
     /// A function of one block that has these events, and returns.
@@ -58,7 +76,12 @@ mod tests {
     /// The bits of each node of each function, whose calls are these.
     fn bits(flows: &[Flow], calls: &[&[Option<u32>]]) -> Vec<Vec<u8>> {
         let mut placements: Vec<_> = flows.iter().map(place).collect();
-        mark_recursion(&mut placements, |function| (&flows[function], calls[function].to_vec()));
+        let called = |callee: &Option<u32>| {
+            callee.map(|callee| if callee == u32::MAX { Called::Elsewhere } else { Called::Function(callee) })
+        };
+        mark_recursion(&mut placements, |function| {
+            (&flows[function], calls[function].iter().map(called).collect())
+        });
         placements.iter().map(|placement| placement.codes.iter().map(|code| code.bits).collect()).collect()
     }
 
@@ -71,6 +94,17 @@ mod tests {
         // No function calls the first one.
         let calls: [&[Option<u32>]; 3] = [&[Some(2), Some(1), None], &[None, None], &[None, None]];
         assert_eq!(bits(&flows, &calls), [vec![0, 0, 0], vec![0, 0], vec![0, 0]]);
+    }
+
+    #[test]
+    fn calls_of_other_modules_may_come_again() {
+        let calls: [&[Option<u32>]; 1] = [&[Some(u32::MAX), Some(u32::MAX), None]];
+        // What comes behind the bit needs none.
+        assert_eq!(bits(&[straight(2)], &calls), [vec![1, 0, 0]]);
+        // A call of another function comes first, which calls the module's first one again, or another module.
+        let flows = [straight(2), straight(1)];
+        let calls: [&[Option<u32>]; 2] = [&[Some(1), Some(u32::MAX), None], &[Some(0), None]];
+        assert_eq!(bits(&flows, &calls), [vec![1, 1, 0], vec![1, 0]]);
     }
 
     #[test]

@@ -71,6 +71,14 @@ pub fn function_symbol(name: &str, (module, function): (u64, u32)) -> String {
     format!("{name}{FUNCTION_SYMBOLS}{module:016x}.{function}")
 }
 
+/// The symbol of the place in a function behind the event of its entry ([`crate::trace`]), where calls of other modules
+/// enter it whose own event says so.
+#[cfg(feature = "tables")]
+#[must_use]
+pub fn entered_symbol(name: &str, place: (u64, u32)) -> String {
+    format!("{}.entered", function_symbol(name, place))
+}
+
 /// The symbol of the names of functions that pointers may reach, in a program that counts its calls.
 #[cfg(feature = "tables")]
 pub const TARGET_NAMES: &str = "__pcce_target_names";

@@ -119,9 +119,13 @@ fn check_stack(world: &World, replay: &Replay<'_>) {
     }
     let function = world.function(outer.function);
     let node = &function.nodes[(outer.node - world.first_nodes[outer.function as usize]) as usize];
-    let Kind::Call(callee) = node.kind else { panic!("{stack:?}: it called nobody") };
+    let callee = match node.kind {
+        Kind::Call(callee) => world.sibling(outer.function, callee),
+        Kind::Other(callee) => world.other(outer.function, callee),
+        _ => panic!("{stack:?}: it called nobody"),
+    };
     // Or a function that this one has left its activation to.
-    let mut reached = vec![world.sibling(outer.function, callee)];
+    let mut reached = vec![callee];
     let mut at = 0;
     while at < reached.len() {
         let function = reached[at];

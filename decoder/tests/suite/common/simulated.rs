@@ -271,8 +271,11 @@ impl<'w> Run<'w> {
                     numbers.push((number, self.count));
                     self.jumps.push(self.count);
                 }
-                Kind::Call(callee) => {
-                    let callee = self.world.sibling(function, callee);
+                Kind::Call(callee) | Kind::Other(callee) => {
+                    let callee = match node.kind {
+                        Kind::Other(_) => self.world.other(function, callee),
+                        _ => self.world.sibling(function, callee),
+                    };
                     self.event("call", depth + 1, function, callee, number);
                     self.pads += usize::from(node.unwinds_to.is_some());
                     let too_deep = depth > MAX_DEPTH + 20;

@@ -75,7 +75,9 @@ impl World {
         let images = 1 + random.below(2);
         let image = |number: u64, random: &mut Random| {
             let low = 0x5550_0000_0000 + number * 0x1000_0000;
-            let modules = (0..1 + random.below(2)).map(|m| module(number, m, random)).collect();
+            let mut modules: Vec<Traced> =
+                (0..1 + random.below(2)).map(|m| module(number, m, random)).collect();
+            call_each_other(&mut modules, random);
             ImageOf {
                 build_id: vec![0xa0 + number as u8; 20],
                 path: format!("/lib/image{number}"),
@@ -104,9 +106,44 @@ impl World {
         self.images[i].modules[m].addresses[f] + self.images[i].bias
     }
 
+    /// The number of a function of another module that a module calls.
+    pub fn other(&self, of: u32, number: u32) -> u32 {
+        let address = self.module(of).other_addresses[number as usize];
+        let image = self.functions[of as usize].0;
+        let found = self
+            .functions
+            .iter()
+            .position(|&(i, m, f)| i == image && self.images[i].modules[m].addresses[f] == address);
+        found.expect("it is a function's") as u32
+    }
+
     /// The number of a function of the same module.
     pub fn sibling(&self, of: u32, number: u32) -> u32 {
         of - self.functions[of as usize].2 as u32 + number
+    }
+}
+
+/// Makes calls of other modules of some calls that write bits.
+fn call_each_other(modules: &mut [Traced], random: &mut Random) {
+    let functions = modules.iter().enumerate().flat_map(|(m, module)| {
+        let functions = module.functions.iter().zip(&module.addresses);
+        functions.filter(|(function, _)| !function.checked).map(move |(_, address)| (m, *address))
+    });
+    let functions: Vec<(usize, u64)> = functions.collect();
+    for (m, module) in modules.iter_mut().enumerate() {
+        let callees: Vec<u64> =
+            functions.iter().filter(|(of, _)| *of != m).map(|(_, address)| *address).collect();
+        for node in module.functions.iter_mut().flat_map(|function| &mut function.nodes) {
+            if matches!(node.kind, Kind::Call(_))
+                && node.bits > 0
+                && !callees.is_empty()
+                && random.percent(30)
+            {
+                node.kind = Kind::Other(module.others);
+                module.others += 1;
+                module.other_addresses.push(callees[random.below(callees.len() as u64) as usize]);
+            }
+        }
     }
 }
 
@@ -138,6 +175,8 @@ fn module(image: u64, number: u64, random: &mut Random) -> Traced {
         names,
         addresses: (0..u64::from(count)).map(|f| 0x2000 + number * 0x10_0000 + f * 0x40).collect(),
         functions,
+        others: 0,
+        other_addresses: Vec::new(),
         sites: 0,
     }
 }

@@ -398,6 +398,12 @@ impl<'m> Module<'m> {
         self.compare_target(call, function)
     }
 
+    /// Makes the call go to a symbol of the image ([`FUNCTION_SYMBOLS`]) that another module defines.
+    pub fn enter_elsewhere(self, call: Call<'m>, symbol: &str) {
+        let declared = self.llvm().get_function(symbol).map(Function);
+        call.enter(declared.unwrap_or_else(|| self.declare_for(call, symbol)));
+    }
+
     fn declare_for(self, call: Call<'m>, name: &str) -> Function<'m> {
         let is_of_image = name.contains(FUNCTION_SYMBOLS);
         let name = super::value::cstring(name);

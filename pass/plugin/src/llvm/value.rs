@@ -185,6 +185,17 @@ impl<'m> Alias<'m> {
         unsafe { name(self.raw()) }
     }
 
+    /// Makes other objects of the image know the alias, which was the object's own.
+    pub fn make_hidden(self) {
+        use inkwell::llvm_sys::core::{LLVMSetLinkage, LLVMSetVisibility};
+        use inkwell::llvm_sys::{LLVMLinkage, LLVMVisibility};
+        // SAFETY: a live alias.
+        unsafe {
+            LLVMSetLinkage(self.raw(), LLVMLinkage::LLVMExternalLinkage);
+            LLVMSetVisibility(self.raw(), LLVMVisibility::LLVMHiddenVisibility);
+        }
+    }
+
     /// The alias as an operand.
     pub fn operand(self) -> Operand<'m> {
         self.0

@@ -10,20 +10,32 @@ use crate::llvm::Module;
 use crate::{facts, tracing};
 
 impl Job<'_> {
-    /// Adds the part of the trace's code that must come before contexts are instrumented. `names` are the
-    /// module's, for people and in hashes. `left_out` marks functions that are not in the program.
-    ///
-    /// # Errors
-    /// A function can be neither traced nor left out.
-    pub fn trace<'m>(
+    /// The functions of a module that will be recorded wherever its program is encoded, and that leave their
+    /// activations to no other function.
+    pub fn recorded(&self, module: Module<'_>, program: &Program, code: &Code<'_>) -> Vec<u32> {
+        if self.options.common.trace.is_none() {
+            return Vec::new();
+        }
+        // What is wrong is said when the code is generated.
+        let Ok((left_out, _)) = self.left_out(module, program, code, &mut Vec::new()) else {
+            return Vec::new();
+        };
+        let Ok((skipped, _)) = tracing::skipped(program, code, self.options) else { return Vec::new() };
+        let functions = program.iter().zip(left_out).zip(skipped);
+        let recorded = functions.filter(|(((_, function), left_out), skipped)| {
+            !left_out && !skipped && function.tail_callees.is_empty()
+        });
+        recorded.map(|(((id, _), _), _)| id.index() as u32).collect()
+    }
+
+    /// Marks the functions that must be left out. Returns assumptions about calls, too.
+    fn left_out(
         &self,
-        module: Module<'m>,
+        module: Module<'_>,
         program: &Program,
-        code: &Code<'m>,
-        names: (&str, u64),
-        mut left_out: Vec<bool>,
+        code: &Code<'_>,
         warnings: &mut Vec<String>,
-    ) -> Result<tracing::Before<'m>, Error> {
+    ) -> Result<(Vec<bool>, tracing::Calls), Error> {
         // In a module that is encoded elsewhere, only its own calls are visible.
         let open = self.open && !self.linked;
         // Other code may enter these functions without a visible call. The callers of a library's functions
@@ -58,12 +70,31 @@ impl Job<'_> {
                 program[first].name
             ));
         }
-        left_out.iter_mut().zip(unannounced).for_each(|(left_out, unannounced)| *left_out |= unannounced);
         let calls = tracing::Calls {
             binding: self.binding(),
             libraries: !called_within.is_empty(),
             shared: !self.in_executable(),
         };
-        tracing::insert(module, program, code, (names, left_out), self.options, calls, warnings)
+        Ok((unannounced, calls))
+    }
+
+    /// Adds the part of the trace's code that must come before contexts are instrumented. `names` are the
+    /// module's, for people and in hashes. `left_out` marks functions that are not in the program.
+    /// `elsewhere`: the calls of other modules' functions that are recorded.
+    ///
+    /// # Errors
+    /// A function can be neither traced nor left out.
+    pub fn trace<'m>(
+        &self,
+        module: Module<'m>,
+        program: &Program,
+        code: &Code<'m>,
+        names: (&str, u64),
+        (mut left_out, elsewhere): (Vec<bool>, tracing::Elsewhere),
+        warnings: &mut Vec<String>,
+    ) -> Result<tracing::Before<'m>, Error> {
+        let (unannounced, calls) = self.left_out(module, program, code, warnings)?;
+        left_out.iter_mut().zip(unannounced).for_each(|(left_out, unannounced)| *left_out |= unannounced);
+        tracing::insert(module, program, code, (names, left_out), self.options, (calls, elsewhere), warnings)
     }
 }

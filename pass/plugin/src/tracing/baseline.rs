@@ -41,7 +41,7 @@ pub fn insert<'m>(
         Kind::Landing => Callee::NoSite,
         Kind::Return | Kind::Closed(_) | Kind::Resume | Kind::Block => Callee::Nobody,
         Kind::Call(callee) | Kind::Leave(callee) => Callee::Known(callee),
-        Kind::Open(_) | Kind::ReturnsTwice(_) | Kind::LeaveOpen(_) => Callee::Unknown,
+        Kind::Other(_) | Kind::Open(_) | Kind::ReturnsTwice(_) | Kind::LeaveOpen(_) => Callee::Unknown,
     };
     let sites: Vec<_> = functions
         .iter()

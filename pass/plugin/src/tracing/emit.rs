@@ -11,9 +11,9 @@ use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::thunks::PUSH_THUNK;
 use pcce_model::{Program, TailCallee};
-use pcce_tracing::{Code as Bits, Placement, mark_recursion, place};
+use pcce_tracing::{Called, Code as Bits, Placement, mark_recursion, place};
 
-use super::gather::Traced;
+use super::gather::{Gathered, Other, Traced};
 use super::{APPEND, Calls};
 use crate::contexts::emit::bytes;
 use crate::facts::{Target, resolve};
@@ -63,6 +63,10 @@ pub struct Before<'m> {
     traced_bodies: Vec<(Function<'m>, Function<'m>)>,
     /// The recording bodies of functions that calls through pointers may enter, and code that is not traced.
     entered: HashSet<Function<'m>>,
+    /// Those that other modules enter behind the event of their entry, and the symbols of these places.
+    entered_behind: Vec<(Function<'m>, String)>,
+    /// The functions of other modules that this one enters so, by their names here.
+    others: HashMap<Function<'m>, Other>,
     assumed: Calls,
 }
 
@@ -83,9 +87,9 @@ pub fn insert<'m>(
     module: Module<'m>,
     program: &Program,
     (first_bodies, bodies): (&Code<'m>, SecondBodies<'m>),
-    functions: Vec<Traced<'m>>,
+    Gathered { functions, others }: Gathered<'m>,
     (mut names, (name, key), verify): (Strings, (&str, u64), bool),
-    assumed: Calls,
+    (assumed, entered_behind): (Calls, Vec<(FunctionId, String)>),
 ) -> Before<'m> {
     let code = &bodies.code;
     let left_out = program.iter().zip(&functions).filter(|(_, traced)| traced.skipped);
@@ -106,7 +110,10 @@ pub fn insert<'m>(
             );
         }
     }
-    let entered = entered_by_others(program, &bodies, &functions);
+    let mut entered = entered_by_others(program, &bodies, &functions);
+    entered.extend(entered_behind.iter().map(|(id, _)| *id));
+    let entered_behind =
+        entered_behind.into_iter().map(|(id, symbol)| (code.function(id).value, symbol)).collect();
     let entered = entered.into_iter().map(|id| code.function(id).value).collect();
     let recorded = program.iter().zip(&functions).filter(|(_, traced)| !traced.skipped);
     let traced_bodies =
@@ -118,7 +125,8 @@ pub fn insert<'m>(
     let mut placements: Vec<Placement> = functions.iter().map(|traced| place(&traced.flow)).collect();
     mark_recursion(&mut placements, |function| {
         let callees = functions[function].nodes.iter().map(|node| match node.kind {
-            Kind::Call(callee) | Kind::Leave(callee) => Some(callee),
+            Kind::Call(callee) | Kind::Leave(callee) => Some(Called::Function(callee)),
+            Kind::Other(_) => Some(Called::Elsewhere),
             _ => None,
         });
         (&functions[function].flow, callees.collect())
@@ -165,11 +173,12 @@ pub fn insert<'m>(
         files: files.list,
         names: names.list,
         functions: rows,
+        others: others.len() as u32,
         ..tables::Traced::default()
     };
     let calls = functions.iter().map(|f| f.nodes.iter().map(|node| node.call).collect()).collect();
     let skipped = functions.iter().map(|function| function.skipped).collect();
-    Before { traced, calls, skipped, bodies, traced_bodies, entered, assumed }
+    Before { traced, calls, skipped, bodies, traced_bodies, entered, entered_behind, others, assumed }
 }
 
 fn row(
@@ -412,6 +421,12 @@ pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFun
         let Some(&role) = roles.get(of) else { continue };
         let calls: Vec<_> = function.instructions().filter_map(Instruction::as_call).collect();
         for call in calls {
+            let other = call.called().as_function().and_then(|callee| before.others.get(&callee));
+            if let Some(other) = other.filter(|_| role == Body::Second && call.tail_call() != TailCall::Must)
+            {
+                module.enter_elsewhere(call, &other.symbol);
+                continue;
+            }
             if let Target::Function { value, exact: true } = resolve(call.called(), before.assumed.binding)
                 && let Some(&body) = recording.get(&value)
             {
@@ -422,6 +437,9 @@ pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFun
                 }
             }
         }
+    }
+    for (body, symbol) in &before.entered_behind {
+        body.place_behind(symbol, entry_len).make_hidden();
     }
     for (i, (function, calls)) in before.traced.functions.iter_mut().zip(&before.calls).enumerate() {
         let sites: HashMap<usize, u32> = plan[i].calls.iter().map(|call| (call.call, call.site)).collect();
@@ -436,7 +454,7 @@ pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFun
 fn emit(module: Module<'_>, before: &Before<'_>, sites: &str) {
     let traced = &before.traced;
     let record = tables::to_bytes(traced);
-    let payload = tables::HEADER_LEN + tables::addresses_len(traced.functions.len());
+    let payload = tables::HEADER_LEN + tables::addresses_len(traced.functions.len() + traced.others as usize);
     let mut asm = String::with_capacity(record.len() * 3);
     let _ = writeln!(asm, ".pushsection {},\"\",@progbits", tables::SECTION);
     bytes(&mut asm, &record[..tables::HEADER_LEN]);
@@ -444,6 +462,10 @@ fn emit(module: Module<'_>, before: &Before<'_>, sites: &str) {
     for (i, skipped) in before.skipped.iter().enumerate() {
         let _ = if *skipped { writeln!(asm, ".quad 0") } else { writeln!(asm, ".quad \"{TRACED}{i}\"") };
     }
+    let mut others: Vec<&Other> = before.others.values().collect();
+    others.sort_by_key(|other| other.number);
+    let behind = module.machine().shared().entry_len;
+    others.iter().for_each(|other| _ = writeln!(asm, ".quad \"{}\" - {behind}", other.symbol));
     let _ = writeln!(asm, ".quad \"{sites}\"");
     bytes(&mut asm, &record[payload..]);
     asm.push_str(".popsection\n");

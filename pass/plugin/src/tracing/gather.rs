@@ -1,6 +1,6 @@
 //! Reads the call site control flow graphs of functions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pcce_dictionary::trace::Kind;
 use pcce_encoding::FunctionId;
@@ -40,20 +40,36 @@ pub struct Node<'m> {
     pub lines: Vec<Line>,
 }
 
+/// A recorded function of another module.
+pub struct Other {
+    /// Its number among those of the module.
+    pub number: u32,
+    /// The symbol of the place where calls enter it behind the event of its entry.
+    pub symbol: String,
+}
+
+/// The functions of a module, and those of other modules that they call with codes.
+pub struct Gathered<'m> {
+    pub functions: Vec<Traced<'m>>,
+    pub others: HashMap<llvm::Function<'m>, Other>,
+}
+
 /// Reads the instrumented functions, in the order of their numbers. `blocks`: blocks are nodes as well.
 pub fn gather<'m>(
     module: Module<'m>,
     program: &Program,
     (code, bodies): (&Code<'m>, &SecondBodies<'m>),
-    calls: Calls,
+    (calls, elsewhere): (Calls, &HashMap<(FunctionId, usize), String>),
     blocks: bool,
     names: &mut Strings,
     skipped: &[bool],
-) -> Vec<Traced<'m>> {
+) -> Gathered<'m> {
     let calls_back = calls_back(program, skipped);
     let ids: HashMap<llvm::Function<'m>, FunctionId> =
         program.iter().map(|(id, _)| (code.function(id).value, id)).collect();
-    let mut reader = Reader { module, program, bodies, ids, calls, blocks, names, skipped, calls_back };
+    let others = others(program, bodies, elsewhere, skipped);
+    let mut reader =
+        Reader { module, program, bodies, ids, calls, others, blocks, names, skipped, calls_back };
     let mut functions: Vec<Traced<'m>> = program
         .iter()
         .map(|(id, _)| match skipped[id.index()] {
@@ -71,7 +87,53 @@ pub fn gather<'m>(
             }
         }
     }
-    functions
+    Gathered { functions, others: reader.others }
+}
+
+/// The recorded functions of other modules that the module calls, by their names here.
+///
+/// When the code is changed, calls are found by their callees. So all calls of such a function that second bodies make
+/// must be among those that are known to reach it.
+fn others<'m>(
+    program: &Program,
+    bodies: &SecondBodies<'m>,
+    elsewhere: &HashMap<(FunctionId, usize), String>,
+    skipped: &[bool],
+) -> HashMap<llvm::Function<'m>, Other> {
+    let mut others: HashMap<llvm::Function<'m>, Other> = HashMap::new();
+    if elsewhere.is_empty() {
+        return others;
+    }
+    let mut unknown: HashSet<llvm::Function<'m>> = HashSet::new();
+    let recorded = program.iter().filter(|(id, _)| !skipped[id.index()] && bodies.has(*id));
+    for (id, _) in recorded {
+        let code = bodies.code.function(id);
+        let numbers: HashMap<Instruction<'m>, usize> =
+            code.calls.iter().enumerate().map(|(number, call)| (**call, number)).collect();
+        for call in code.value.instructions().filter_map(Instruction::as_call) {
+            let Some(callee) = call.called().as_function() else { continue };
+            let symbol = numbers.get(&*call).and_then(|&number| elsewhere.get(&(id, number)));
+            let by_code = symbol.filter(|_| !code.returns_twice.contains(&call));
+            match by_code {
+                // Tail calls that stay are no calls with codes.
+                _ if call.tail_call() == TailCall::Must => {}
+                Some(symbol) => {
+                    let number = others.len() as u32;
+                    let other =
+                        others.entry(callee).or_insert_with(|| Other { number, symbol: symbol.clone() });
+                    if other.symbol != *symbol {
+                        unknown.insert(callee);
+                    }
+                }
+                None => _ = unknown.insert(callee),
+            }
+        }
+    }
+    others.retain(|callee, _| !unknown.contains(callee));
+    let mut left: Vec<&mut Other> = others.values_mut().collect();
+    left.sort_by_key(|other| other.number);
+    (0..).zip(left).for_each(|(number, other)| other.number = number);
+    others
 }
 
 /// For each function that is left out, whether it may call functions that are not, or unknown code.
@@ -167,6 +229,7 @@ struct Reader<'a, 'm> {
     bodies: &'a SecondBodies<'m>,
     ids: HashMap<llvm::Function<'m>, FunctionId>,
     calls: Calls,
+    others: HashMap<llvm::Function<'m>, Other>,
     blocks: bool,
     names: &'a mut Strings,
     skipped: &'a [bool],
@@ -290,6 +353,11 @@ impl<'m> Reader<'_, 'm> {
                 _ => None,
             };
         };
+        // The only body of a function that cannot be copied is executed whether the process records or not.
+        let by_code = call.called().as_function().filter(|_| bodies.has(caller));
+        if let Some(other) = by_code.and_then(|callee| self.others.get(&callee)) {
+            return Some(Kind::Other(other.number));
+        }
         Some(match &self.program[caller].calls[number].kind {
             CallKind::Direct(callee) if self.skipped[callee.index()] => {
                 let name = self.names.number(&self.program[*callee].name);

@@ -13,6 +13,8 @@ mod baseline;
 mod emit;
 mod gather;
 
+use std::collections::HashMap;
+
 use pcce_abi::trace;
 use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
@@ -52,6 +54,16 @@ pub struct Calls {
     pub libraries: bool,
     /// The code may be a shared library's.
     pub shared: bool,
+}
+
+/// Recorded functions, and their calls, in several modules of an image.
+#[derive(Default)]
+pub struct Elsewhere {
+    /// By caller and place in its calls: the calls of other modules' functions, and the symbols of the places where
+    /// these are entered behind the event of their entry.
+    pub calls: HashMap<(FunctionId, usize), String>,
+    /// The functions that other modules call so, with those symbols.
+    pub entered: Vec<(FunctionId, String)>,
 }
 
 /// Marks the functions that must be left out because these functions are entered without an event: they, and
@@ -99,7 +111,7 @@ pub fn insert<'m>(
     code: &Code<'m>,
     ((name, key), left_out): ((&str, u64), Vec<bool>),
     options: &PassOptions,
-    calls: Calls,
+    (calls, elsewhere): (Calls, Elsewhere),
     warnings: &mut Vec<String>,
 ) -> Result<Before<'m>, Error> {
     let mut names = Strings::default();
@@ -112,16 +124,21 @@ pub fn insert<'m>(
     let has_bodies = options.trace_baseline.is_none() && !options.common.hybrid;
     let recorded = |id: FunctionId| !skipped[id.index()] && has_bodies;
     let bodies = SecondBodies::new(code, recorded, trace::RECORDING_BODY);
-    let functions = gather::gather(module, program, (code, &bodies), calls, blocks, &mut names, &skipped);
+    if let Some((function, _)) = elsewhere.entered.iter().find(|(function, _)| skipped[function.index()]) {
+        return Err(Error::NotRecorded { function: program[*function].name.clone() });
+    }
+    let given = (calls, &elsewhere.calls);
+    let functions = gather::gather(module, program, (code, &bodies), given, blocks, &mut names, &skipped);
     if let Some(baseline) = options.trace_baseline {
-        return Ok(Before::Numbers(baseline::insert(module, program, code, &functions, baseline)));
+        return Ok(Before::Numbers(baseline::insert(module, program, code, &functions.functions, baseline)));
     }
     let given = (names, (name, key), options.common.verify);
-    Ok(Before::Codes(Box::new(emit::insert(module, program, (code, bodies), functions, given, calls))))
+    let before = emit::insert(module, program, (code, bodies), functions, given, (calls, elsewhere.entered));
+    Ok(Before::Codes(Box::new(before)))
 }
 
 /// Marks the functions that options leave out, and returns warnings about names that match no function.
-fn skipped(
+pub fn skipped(
     program: &Program,
     code: &Code<'_>,
     options: &PassOptions,

@@ -17,6 +17,7 @@ mod jumps;
 mod left_out;
 mod lines;
 mod merged_runs;
+mod modules;
 mod rings;
 mod shared_libraries;
 mod slurm;
