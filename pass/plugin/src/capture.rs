@@ -23,6 +23,9 @@ use crate::machine::{Machine, Refer};
 use crate::pass::{Job, Read, fnv1a, producer};
 use crate::prepare;
 
+/// The name of functions of a skeleton that have code for the sake of its assembly.
+const ASSEMBLY: &str = "__pcce_assembly";
+
 /// A label at the beginning of each body of a skeleton.
 const LABEL: &str = "77";
 
@@ -70,10 +73,11 @@ pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
     let bodies = bodies(job, module, facts.as_ref().map(|(facts, _)| facts), id);
     // Assembly calls them. Code generation in the order of calls (-enable-ipra) would leave out functions
     // without callers.
-    let local: Vec<_> = bodies.iter().map(|(f, _)| *f).filter(|f| f.linkage().local).collect();
+    let mut local: Vec<_> = bodies.iter().map(|body| body.function).filter(|f| f.linkage().local).collect();
+    local.extend(bodies.iter().filter_map(|body| body.assembly));
     module.keep_functions(&local);
-    for (function, assembly) in bodies {
-        function.replace_body(&assembly);
+    for Body { function, text, .. } in bodies {
+        function.replace_body(&text);
     }
     module.drop_debug();
     module.embed(skeleton::BITCODE_SECTION, bitcode.bytes());
@@ -165,13 +169,16 @@ fn read(job: &Job<'_>, module: Module<'_>) -> Result<Option<(Facts, pcce_diction
     Ok(Some((facts, plan.symbols)))
 }
 
+/// What replaces the code of a function.
+struct Body<'m> {
+    function: Function<'m>,
+    /// A copy of its code, if it has assembly. This may define names and sections that other modules use.
+    assembly: Option<Function<'m>>,
+    text: String,
+}
+
 /// The bodies that replace the functions' code.
-fn bodies<'m>(
-    job: &Job<'_>,
-    module: Module<'m>,
-    facts: Option<&Facts>,
-    id: u64,
-) -> Vec<(Function<'m>, String)> {
+fn bodies<'m>(job: &Job<'_>, module: Module<'m>, facts: Option<&Facts>, id: u64) -> Vec<Body<'m>> {
     let numbered: Vec<_> = Eligibility::new(module, job.in_executable()).instrumented(module).collect();
     let numbers: HashMap<Function<'m>, usize> = numbered.into_iter().zip(0..).collect();
     let functions = module.functions().into_iter().filter(|f| f.has_body() && !f.linkage().declaration);
@@ -180,7 +187,12 @@ fn bodies<'m>(
         let number = numbers.get(&function).copied();
         let called = number.zip(facts).map(|(number, facts)| called(&facts.functions[number]));
         let number = number.map_or(skeleton::NO_FUNCTION, |number| number as u32);
-        (function, body(machine, number, id, &called.unwrap_or_default(), &function.references()))
+        let mut text = body(machine, number, id, &called.unwrap_or_default(), &function.references());
+        let assembly = facts::has_assembly(function).then(|| function.copy(ASSEMBLY));
+        if let Some(copy) = assembly {
+            let _ = writeln!(text, "{}", machine.reference(Refer::Nothing, &copy.name(), LABEL));
+        }
+        Body { function, assembly, text }
     });
     bodies.collect()
 }

@@ -1,8 +1,8 @@
-//! The names in inline assembly.
+//! Inline assembly, and the names in it.
 
 use pcce_model::slice::Assembly;
 
-use crate::llvm::Module;
+use crate::llvm::{Function, Module};
 
 /// Directives that make names of other words, or include text of files.
 const MAKING_NAMES: [&str; 4] = [".macro", ".irp", ".altmacro", ".include"];
@@ -12,13 +12,19 @@ pub fn names(module: Module<'_>) -> Assembly {
     let mut assembly = Assembly::default();
     add_names(&module.asm(), &mut assembly);
     for function in module.functions() {
-        for call in function.instructions().filter_map(|instruction| instruction.as_call()) {
-            if let Some(text) = call.called().asm_text() {
-                add_names(&text, &mut assembly);
-            }
-        }
+        texts(function).for_each(|text| add_names(&text, &mut assembly));
     }
     assembly
+}
+
+/// Returns whether there is assembly with any text in the function.
+pub fn is_in(function: Function<'_>) -> bool {
+    texts(function).any(|text| !text.is_empty())
+}
+
+fn texts(function: Function<'_>) -> impl Iterator<Item = String> {
+    let calls = function.instructions().filter_map(|instruction| instruction.as_call());
+    calls.filter_map(|call| call.called().asm_text())
 }
 
 fn add_names(text: &str, assembly: &mut Assembly) {

@@ -12,7 +12,7 @@ mod inserted;
 mod named;
 mod resolve;
 
-pub use assembly::names as assembly_names;
+pub use assembly::{is_in as has_assembly, names as assembly_names};
 pub use entered::{Entered, are_called_within, entered_but_as_handlers, entered_unpushed, entered_unseen};
 pub use gather::{Gathered, Knowledge, gather};
 pub use named::Named;

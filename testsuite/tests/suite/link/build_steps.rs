@@ -24,7 +24,7 @@ const LIBRARY: &str = "#include \"show.h\"\nNOINLINE int inner(int n) { int r = 
     NOINLINE int outer(int n) { int r = inner(n) + inner(n + 1); KEEP; return r; }\n";
 const CALLS_OUTER: &str = "int outer(int);\nint main(void) { return outer(1) + outer(5) == 0; }\n";
 
-const WAYS: [Way; 12] = [
+const WAYS: [Way; 13] = [
     Way {
         name: "exclude-libs",
         files: &[
@@ -80,6 +80,28 @@ const WAYS: [Way; 12] = [
                 "int from_assembly(int);\n\
                  __asm__(\".text\\n.globl from_assembly\\nfrom_assembly: sub $8, %rsp\\ncall outer@PLT\\nadd $8, %rsp\\nret\");\n\
                  int main(void) { return from_assembly(3) == 0; }\n",
+            ),
+        ],
+        commands: "$CC -c a.c main.c\n$LD a.o main.o -o program",
+    },
+    Way {
+        // As kernels and tracers do it: rows in a section of their own, which other modules read, and names.
+        name: "assembly_in_functions",
+        files: &[
+            (
+                "a.c",
+                "#include \"show.h\"\n\
+                 static int counted(int n) {\n\
+                   __asm__ goto(\"1: nop\\n.pushsection rows,\\\"a\\\"\\n.quad %c0\\n.popsection\" :: \"i\"(7) :: odd);\n\
+                   __asm__ volatile(\".globl in_counted\\nin_counted:\" ::: \"memory\");\n\
+                   int r = show(n); KEEP; return r;\n\
+                 odd: return 1;\n}\n\
+                 int outer(int n) { int r = counted(n); KEEP; return r; }\n",
+            ),
+            (
+                "main.c",
+                "int outer(int);\nextern const long __start_rows[], __stop_rows[];\nextern const char in_counted[];\n\
+                 int main(void) { return __stop_rows - __start_rows != 1 || *__start_rows != 7 || (long)in_counted == 0 || !outer(1) || !outer(5); }\n",
             ),
         ],
         commands: "$CC -c a.c main.c\n$LD a.o main.o -o program",
