@@ -61,6 +61,7 @@ use pcce_encoding::FunctionId;
 
 use super::found::Found;
 use super::rewrite::{PROMISES, Symbols};
+use crate::facts;
 use crate::handles::{Code, FunctionCode};
 use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall};
 use crate::places;
@@ -215,6 +216,10 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             return;
         }
         let b = self.b.prologue(self.code.value.entry().first());
+        // LLVM knows of no calls in assembly. It may write to the red zone if the function keeps nothing there.
+        if facts::has_assembly(self.code.value) {
+            self.code.value.keep_out_of_red_zone();
+        }
         self.code.value.decide_on_stack_protector();
         // Outer frames have higher addresses, even within one activation.
         let both = pushes && entry_site.is_some();

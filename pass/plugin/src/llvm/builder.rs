@@ -57,13 +57,9 @@ impl<'m> Builder<'m> {
     pub fn alloca(&self, size: u64, name: &str) -> Address<'m> {
         let words = vec![self.module.i64(); size as usize / 8];
         let variable = built(self.llvm.build_alloca(self.module.struct_type(&words), name));
-        let function = self.llvm.get_insert_block().and_then(|block| block.get_parent());
-        let function = function.expect("the builder is in a function");
-        // Assembly may write to the red zone, as a call does, if the function keeps nothing there.
-        let kind = Attribute::get_named_enum_kind_id("noredzone");
-        function.add_attribute(AttributeLoc::Function, self.module.context().create_enum_attribute(kind, 0));
+        let block = self.llvm.get_insert_block().and_then(|block| block.get_parent());
         let kind = Attribute::get_named_enum_kind_id("safestack");
-        if function.get_enum_attribute(AttributeLoc::Function, kind).is_some() {
+        if block.is_some_and(|f| f.get_enum_attribute(AttributeLoc::Function, kind).is_some()) {
             // SAFETY: just made, in front of an instruction; the result is an address.
             return Address(unsafe { PointerValue::new(pcce_shim_keep_on_stack(variable.as_value_ref())) });
         }

@@ -258,6 +258,13 @@ impl<'m> Function<'m> {
         self.0.get_enum_attribute(AttributeLoc::Function, kind).is_some()
     }
 
+    /// Keeps code generation from putting variables into the red zone.
+    pub fn keep_out_of_red_zone(self) {
+        let kind = Attribute::get_named_enum_kind_id("noredzone");
+        let attribute = self.0.get_type().get_context().create_enum_attribute(kind, 0);
+        self.0.add_attribute(AttributeLoc::Function, attribute);
+    }
+
     /// Keeps code generation from outlining parts of the function.
     pub fn keep_in_one_piece(self) {
         let attribute = self.0.get_type().get_context().create_string_attribute("nooutline", "");
