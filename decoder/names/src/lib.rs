@@ -7,7 +7,9 @@ mod demangle;
 mod rewrite;
 mod short;
 mod wanted;
+mod written;
 
 pub use demangle::demangle;
 pub use short::{bare, short};
 pub use wanted::{Wanted, forms, hint, plain, without_type};
+pub use written::written;

@@ -118,7 +118,7 @@ fn conversion(out: &str) -> bool {
 }
 
 /// The operator that stands at the start of `rest`, if `out` ends in the word for it.
-fn operator(out: &str, rest: &str) -> Option<&'static str> {
+pub(crate) fn operator(out: &str, rest: &str) -> Option<&'static str> {
     let word = out.trim_end_matches(' ').strip_suffix("operator")?;
     let begins = !word.ends_with(|c: char| c.is_alphanumeric() || c == '_');
     OPERATORS.into_iter().find(|operator| begins && rest.starts_with(operator))

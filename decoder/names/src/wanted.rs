@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{bare, short};
+use crate::{bare, short, written};
 
 /// The name of a function that a user has given: as the linker knows it, or as in the source, with or without
 /// parameters, return type, template arguments, and what the compiler adds to names.
@@ -25,10 +25,13 @@ impl Wanted {
 
     /// Returns whether it means the function of this linkage name, which is `source` in the source.
     pub fn fits(&self, linkage: &str, source: &str) -> bool {
+        let is_source = |source: &str| {
+            source == self.text || plain(source) == self.plain || forms(source).contains(&self.plain)
+        };
+        // As it is shown.
         linkage == self.text
-            || source == self.text
-            || plain(source) == self.plain
-            || forms(source).contains(&self.plain)
+            || is_source(source)
+            || matches!(written(source), Cow::Owned(written) if is_source(&written))
     }
 
     /// The names that are most like it, at most five: those that have more scopes in it, as those in inline
@@ -149,6 +152,8 @@ mod tests {
                 &[
                     "std::vector<int, std::allocator<int>>::push_back",
                     "std::vector<int,std::allocator<int> >::push_back(int const&)",
+                    "std::vector<int>::push_back(int const&)",
+                    "std::vector<int>::push_back",
                     "std::vector::push_back",
                 ],
             ),

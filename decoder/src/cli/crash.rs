@@ -7,12 +7,12 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use pcce::crash_report::{Context, Report, Signal, read};
 use pcce::printable::{json as line, printable};
 use pcce::render::Format;
-use pcce::session::{MAX_CALLS, Outcome, Session};
+use pcce::session::{MAX_CALLS, Outcome, Session, store};
 use pcce::style::short;
 use pcce::token::to_hex;
 use serde::Serialize;
@@ -54,7 +54,7 @@ pub enum CrashAction {
 /// Crash reports, and how they are read.
 #[derive(Args)]
 pub struct ReportArgs {
-    /// Files with crash reports, one or several in each
+    /// Files with crash reports, one or several in each; or the program, and then these
     #[arg(value_name = "REPORTS", required = true)]
     pub reports: Vec<PathBuf>,
     /// The program, or its dictionary; left out, dictionaries are found by build id
@@ -110,10 +110,16 @@ struct Group {
 /// Shows or counts crash reports.
 pub fn run(action: &CrashAction) -> anyhow::Result<Status> {
     let (CrashAction::Show { args, .. } | CrashAction::Group { args, .. }) = action;
-    let sources = Sources::open(args.program.as_deref(), &args.more, &args.dicts, None)?;
+    let first = args.reports.first().filter(|file| args.program.is_none() && store::is_dictionary(file));
+    let reports = &args.reports[usize::from(first.is_some())..];
+    if reports.is_empty() {
+        bail!("{}: this is a program, and no crash report was given", args.reports[0].display());
+    }
+    let program = args.program.as_deref().or(first.map(PathBuf::as_path));
+    let sources = Sources::open(program, &args.more, &args.dicts, None)?;
     let mut status = Status::Done;
     let mut files = Vec::new();
-    for file in &args.reports {
+    for file in reports {
         let text = fs::read(file).with_context(|| file.display().to_string())?;
         let found = read(&String::from_utf8_lossy(&text));
         if found.is_empty() {

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
@@ -46,10 +47,22 @@ enum Wait {
 impl Process {
     /// The longest time in which a process writes a profile.
     const MOST: Duration = Duration::from_secs(20);
+    /// The time in which a process that a shell has just made starts its program, and that handles the signal.
+    const START: Duration = Duration::from_secs(2);
 
     fn find(id: i32) -> anyhow::Result<Self> {
         let number = Pid::from_raw(id).filter(|_| id > 0).context("a process has a number from 1 on")?;
         let handle = pidfd_open(number, PidfdFlags::empty())?;
+        let since = Instant::now();
+        loop {
+            match Self::started(id, handle.try_clone()?) {
+                Err(_) if since.elapsed() < Self::START => sleep(Duration::from_millis(20)),
+                started => return started,
+            }
+        }
+    }
+
+    fn started(id: i32, handle: OwnedFd) -> anyhow::Result<Self> {
         let folder = PathBuf::from(format!("/proc/{id}"));
         let environment = fs::read(folder.join("environ")).context("its environment cannot be read")?;
         let variable = |name: &str| {

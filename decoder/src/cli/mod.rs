@@ -11,6 +11,7 @@ pub mod filter;
 mod follow;
 pub mod graph;
 pub mod info;
+mod libtool;
 pub mod link;
 pub mod pages;
 pub mod profile;
@@ -492,7 +493,7 @@ impl From<Status> for ExitCode {
 
 /// The command of this process. Ends the process for `--help`, `--version` and wrong arguments.
 pub fn parse() -> Command {
-    let matches = description().get_matches();
+    let matches = description().get_matches_from(libtool::with_programs(std::env::args_os()));
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command
 }
 

@@ -93,12 +93,13 @@ impl Images {
                 .map_err(|(token, failure)| anyhow::anyhow!("token {token}: {failure}"))
         };
         let stacks = decode(&self.decoder)?;
-        if stacks.missing.is_empty() {
+        let lacking = [&stacks.missing[..], &stacks.absent].concat();
+        if lacking.is_empty() {
             return Ok(stacks);
         }
         let given = self.dictionaries.iter().cloned().zip(self.files.iter().cloned()).collect();
         let store = Store::new(&[], given).with_libraries(&self.files[0], true);
-        store.decoder(&stacks.missing).map_or(Ok(stacks), decode)
+        store.decoder(&lacking).map_or(Ok(stacks), decode)
     }
 }
 

@@ -1,6 +1,6 @@
 //! From the pieces of a decoded context to its frames.
 
-use crate::context::{Context, Frame, FrameKind, Piece};
+use crate::context::{Absent, Context, Frame, FrameKind, Piece};
 use crate::images::Images;
 use crate::images::symbols::Location;
 
@@ -46,6 +46,16 @@ pub(crate) fn piece_frames<'d>(
         Piece::UnknownModule(image) => {
             let build_id = Some(context.images[image as usize].0);
             Some(Frame { build_id, ..frame(FrameKind::UnknownModule, None) })
+        }
+        Piece::Absent(number) => {
+            let Absent { id, called } = context.absent[number as usize];
+            let code = called.and_then(|(image, name)| Some((images.code(image).ok()??, name)));
+            Some(Frame {
+                function: code.map(|(code, name)| code.name(name)),
+                linkage_name: code.map(|(code, name)| code.linkage(name)),
+                build_id: Some(id),
+                ..frame(FrameKind::Uninstrumented, None)
+            })
         }
         Piece::Place(image, place) => {
             places = images.code(image).ok().flatten().map(|code| (code, place));

@@ -79,7 +79,9 @@ pub struct Frame<'d> {
     /// For [`FrameKind::Tail`] without a function: it is known that something is missing here. Only text shows it.
     #[serde(skip)]
     pub certain: bool,
-    /// For [`FrameKind::UnknownModule`]: the build id of the module, as far as tokens carry it.
+    /// For [`FrameKind::UnknownModule`]: the build id of the module, as far as tokens carry it. For
+    /// [`FrameKind::Uninstrumented`]: that of the library, if its file was not found: whether the code is instrumented
+    /// is not known then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub build_id: Option<BuildId>,
 }
@@ -105,6 +107,8 @@ pub(crate) enum Piece {
     Named(FrameKind, u32, u32),
     /// Index into [`Context::images`].
     UnknownModule(u32),
+    /// Code of an image without a dictionary, whose file was not found. Index into [`Context::absent`].
+    Absent(u32),
     Truncated,
     Damaged,
 }
@@ -127,6 +131,15 @@ pub struct Context {
     /// Instrumented functions of pieces that show where a signal struck, or where what it interrupted goes
     /// on, by the numbers of the pieces.
     owners: Vec<(usize, u32)>,
+    pub(crate) absent: Vec<Absent>,
+}
+
+/// Code of an image whose file was not found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Absent {
+    pub(crate) id: BuildId,
+    /// The function that was called there, by the numbers of a decoder's image and of a name of its machine code.
+    pub(crate) called: Option<(u32, u32)>,
 }
 
 impl Context {
@@ -135,6 +148,12 @@ impl Context {
         self.runs.clear();
         self.images.clear();
         self.owners.clear();
+        self.absent.clear();
+    }
+
+    /// Build ids of the libraries whose files were not found: whether they are instrumented is not known.
+    pub fn absent(&self) -> impl Iterator<Item = BuildId> {
+        self.absent.iter().map(|absent| absent.id)
     }
 
     /// Build ids of the modules whose dictionary was not given, though the token has frames of them.

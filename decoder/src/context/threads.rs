@@ -52,13 +52,16 @@ impl Context {
     /// Adds the context that goes on behind a boundary between threads.
     pub(crate) fn append(&mut self, origin: &Self) {
         let (pieces, images) = (self.pieces.len(), self.images.len() as u32);
+        let absent = self.absent.len() as u32;
         self.close();
         self.pieces.extend(origin.pieces.iter().map(|piece| match piece {
             Piece::UnknownModule(image) => Piece::UnknownModule(image + images),
+            Piece::Absent(number) => Piece::Absent(number + absent),
             piece => *piece,
         }));
         self.runs.extend(origin.runs.iter().map(|run| Run { end: run.end + pieces, ..*run }));
         self.images.extend_from_slice(&origin.images);
+        self.absent.extend_from_slice(&origin.absent);
     }
 
     /// Adds that older origins are missing, behind a boundary between threads.

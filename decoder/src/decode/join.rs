@@ -163,6 +163,11 @@ impl Decoding<'_, '_> {
             }
             Above::Root(_) | Above::UnknownModule(_) | Above::Plain(false) => {}
         }
+        // It is that of the code further in.
+        let id = self.context.images[image as usize].0;
+        let absent = &self.context.absent;
+        let same = |piece: &mut Piece| matches!(piece, Piece::Absent(n) if absent[*n as usize].id == id);
+        let _ = self.context.pieces.pop_if(same);
         self.context.push(Piece::UnknownModule(image));
     }
 }

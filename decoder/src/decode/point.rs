@@ -10,7 +10,7 @@ use pcce_dictionary::SiteKind;
 use pcce_dictionary::code::{Role, State};
 
 use crate::code::table::{self, CodeTable, Thunk};
-use crate::context::{FrameKind, Piece};
+use crate::context::{Absent, Context, FrameKind, Piece};
 use crate::images::symbols::Site;
 use crate::token::{OPEN_SITE, Point, PointEnd, PushedFrame};
 
@@ -235,7 +235,7 @@ impl<'d> Decoding<'d, '_> {
                 return Ok(Active::Lost);
             }
             self.below_plain(inner.take());
-            self.plain(None);
+            self.plain_of(address.image);
             return Ok(Active::Plain);
         };
         // Without the code's table it is not known which functions are instrumented.
@@ -335,7 +335,7 @@ impl<'d> Decoding<'d, '_> {
             // Code without names: the call has one, unless what it called is instrumented: that has left its
             // activation to this code. But in a library the code may be the loader's, which binds the call.
             (Some(callee), None) => match self.context.pieces.last_mut() {
-                Some(Piece::Uninstrumented(None)) if code.is_instrumented(callee) => {
+                Some(Piece::Uninstrumented(None) | Piece::Absent(_)) if code.is_instrumented(callee) => {
                     let is_bound_by_link = self.images.open_encoding_of(image).is_some();
                     if is_bound_by_link {
                         self.context.push(Piece::Named(FrameKind::Tail, image, callee));
@@ -345,6 +345,9 @@ impl<'d> Decoding<'d, '_> {
                 }
                 Some(last @ Piece::Uninstrumented(None)) => {
                     *last = Piece::Named(FrameKind::Uninstrumented, image, callee);
+                }
+                Some(Piece::Absent(number)) => {
+                    self.context.absent[*number as usize].called = Some((image, callee));
                 }
                 _ => {}
             },
@@ -366,7 +369,13 @@ impl<'d> Decoding<'d, '_> {
     /// Returns whether code without the pass is what was found last.
     fn is_in_plain(&self) -> bool {
         let last = self.context.pieces.last();
-        matches!(last, Some(Piece::Uninstrumented(_) | Piece::Named(FrameKind::Uninstrumented, ..)))
+        let of_plain = |piece: &Piece| {
+            matches!(
+                piece,
+                Piece::Uninstrumented(_) | Piece::Absent(_) | Piece::Named(FrameKind::Uninstrumented, ..)
+            )
+        };
+        last.is_some_and(of_plain)
     }
 
     /// Returns whether an instrumented function of the process may leave its activation to code without the pass.
@@ -456,6 +465,22 @@ impl<'d> Decoding<'d, '_> {
         }
         let distance = Distance::OfFrame(frame.distance);
         Ok(Joined { above: self.walk_callers(owner, frame.id, distance, below.behind)?, consumed: true })
+    }
+
+    /// Adds code of an image without a dictionary.
+    fn plain_of(&mut self, image: u32) {
+        let id = self.context.images[image as usize].0;
+        if id.as_bytes().is_empty() || self.images.is_plain(&id) {
+            return self.plain(None);
+        }
+        let Context { pieces, absent, .. } = &mut *self.context;
+        match (pieces.last(), absent.last()) {
+            (Some(Piece::Absent(_)), Some(last)) if last.id == id && last.called.is_none() => {}
+            _ => {
+                pieces.push(Piece::Absent(absent.len() as u32));
+                absent.push(Absent { id, called: None });
+            }
+        }
     }
 
     /// Adds a function that is not instrumented. Neighbours without a name are one piece.

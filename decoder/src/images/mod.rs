@@ -10,6 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use elsa::sync::FrozenMap;
 use pcce_dictionary::{self as files, Dictionary};
 
 use self::encodings::{Encoding, Encodings};
@@ -18,7 +19,9 @@ use self::symbols::{Site, Symbols};
 use crate::code::elf::ELF_MAGIC;
 use crate::code::table::CodeTable;
 use crate::load::LoadCause;
+use crate::load::libraries::{kernels, libraries, of_system, with_dictionary};
 use crate::load::program::{self, ProgramError};
+use crate::token::BuildId;
 
 /// All images.
 #[derive(Debug, Default)]
@@ -28,6 +31,10 @@ pub(crate) struct Images {
     code: Vec<ImageCode>,
     /// See [`may_have_left`](Self::may_have_left).
     leaving: OnceLock<Option<HashSet<u32>>>,
+    /// See [`is_plain`](Self::is_plain).
+    libraries: OnceLock<HashMap<BuildId, PathBuf>>,
+    system: OnceLock<HashMap<BuildId, PathBuf>>,
+    plain: FrozenMap<BuildId, Box<bool>>,
 }
 
 /// The source of an image's code, which is read when a token first needs it.
@@ -116,6 +123,26 @@ impl Images {
         if matches!(source, Source::None) {
             *source = Source::Program(program, stripped);
         }
+    }
+
+    /// Returns whether a library without a dictionary has this build id: one that a given program may load, one of the
+    /// system's, or the one that the kernel gives to processes.
+    pub(crate) fn is_plain(&self, id: &BuildId) -> bool {
+        let libraries = self.libraries.get_or_init(|| {
+            let program = |image: &ImageCode| match &image.source {
+                Source::Program(path, stripped) => Some(stripped.clone().unwrap_or_else(|| path.clone())),
+                _ => None,
+            };
+            self.code.iter().filter_map(program).flat_map(|program| libraries(&program)).collect()
+        });
+        *self.plain.get(id).unwrap_or_else(|| {
+            let found = libraries.get(id).or_else(|| self.system.get_or_init(of_system).get(id));
+            let is_plain = match found {
+                Some(path) => with_dictionary(path).is_none(),
+                None => kernels() == Some(*id),
+            };
+            self.plain.insert(*id, Box::new(is_plain))
+        })
     }
 
     /// The encoding of a function.

@@ -1,18 +1,22 @@
-//! The shared libraries that a program is linked with, where its loader looks for them: the folders that it and its
-//! libraries name (`RPATH`, `RUNPATH`), and those of the system (`/etc/ld.so.cache`).
+//! The shared libraries that a program may load: those that it is linked with, where a loader looks for them, which are
+//! the folders that it and its libraries name (`RPATH`, `RUNPATH`), those of `LD_LIBRARY_PATH`, and those of the system
+//! (`/etc/ld.so.cache`); and those in the program's own folder, and in the folders right below.
 //!
-//! A library is known by its build id, so it does not matter that a loader may look elsewhere, too.
+//! A library is known by its build id, so it does not matter which one the program's loader takes.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH};
 use object::read::elf::{Dyn, ElfFile64};
 use object::{LittleEndian, Object, ReadCache};
+use pcce_dictionary::section::SECTION;
 
+use super::{debug_files, read_file};
 use crate::token::BuildId;
 
 /// Where the loader keeps the places of the system's libraries.
@@ -25,8 +29,11 @@ pub(crate) fn libraries(program: &Path) -> HashMap<BuildId, PathBuf> {
     let system = fs::read(CACHE).ok().and_then(|bytes| cache(&bytes)).unwrap_or_default();
     let mut found = HashMap::new();
     // Folders hold for the libraries of libraries, too: an RPATH does.
-    let (mut folders, mut seen) = (Vec::new(), HashSet::new());
-    let mut queue = vec![program.to_owned()];
+    let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&named).collect();
+    let mut seen = HashSet::new();
+    let mut queue = near(program);
+    queue.push(program.to_owned());
     while let Some(file) = queue.pop()
         && seen.len() < MOST
     {
@@ -37,12 +44,55 @@ pub(crate) fn libraries(program: &Path) -> HashMap<BuildId, PathBuf> {
         folders.extend(image.folders.into_iter().filter(|folder| folder.is_absolute()));
         folders.dedup();
         for name in image.needed {
-            let in_folders = folders.iter().map(|folder| folder.join(&name)).find(|file| file.is_file());
-            let place = in_folders.or_else(|| system.get(name.as_os_str()).cloned());
-            queue.extend(place.filter(|place| seen.insert(place.clone())));
+            let in_folders = folders.iter().map(|folder| folder.join(&name)).filter(|file| file.is_file());
+            let places = in_folders.chain(system.get(name.as_os_str()).cloned());
+            queue.extend(places.filter(|place| seen.insert(place.clone())));
         }
     }
     found
+}
+
+/// All libraries of the system, by the start of their build ids: programs load some without being linked with them.
+pub(crate) fn of_system() -> HashMap<BuildId, PathBuf> {
+    let places = fs::read(CACHE).ok().and_then(|bytes| cache(&bytes)).unwrap_or_default();
+    places.into_values().filter_map(|place| Some((image(&place)?.build_id?, place))).collect()
+}
+
+/// The file with the dictionary of a library: itself, or its debug file.
+pub(crate) fn with_dictionary(library: &Path) -> Option<PathBuf> {
+    let cache = ReadCache::new(File::open(library).ok()?);
+    if object::File::parse(&cache).ok()?.section_by_name(SECTION).is_some() {
+        return Some(library.to_owned());
+    }
+    debug_files::find(library, &read_file(library).ok()?)
+}
+
+/// The build id of the library that the kernel gives to processes, which is in no file: the one that this process has.
+pub(crate) fn kernels() -> Option<BuildId> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let range = maps.lines().find(|line| line.ends_with("[vdso]"))?.split_whitespace().next()?;
+    let (start, end) = range.split_once('-')?;
+    let address = |digits| u64::from_str_radix(digits, 16).ok();
+    let mut bytes = vec![0; usize::try_from(address(end)? - address(start)?).ok()?];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, address(start)?).ok()?;
+    object::File::parse(&*bytes).ok()?.build_id().ok().flatten().map(BuildId::from_prefix)
+}
+
+/// The files in the program's folder, and in those right below, that have names of libraries.
+fn near(program: &Path) -> Vec<PathBuf> {
+    let entries = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.take(MOST).map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let folder = fs::canonicalize(program).ok().and_then(|program| Some(program.parent()?.to_owned()));
+    let own = folder.map_or_else(Vec::new, |folder| entries(&folder));
+    let below = own.iter().filter(|path| path.is_dir()).flat_map(|folder| entries(folder));
+    let files = below.chain(own.iter().cloned());
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        (name.ends_with(".so") || name.contains(".so.")) && path.is_file()
+    };
+    files.filter(is_library).take(MOST).collect()
 }
 
 /// What is read of an ELF file.

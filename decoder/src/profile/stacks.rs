@@ -71,6 +71,8 @@ pub struct Stacks {
     pub stacks: Vec<Stack>,
     /// Modules whose dictionary was not given.
     pub missing: Vec<BuildId>,
+    /// Build ids of the libraries whose files were not found: whether they are instrumented is not known.
+    pub absent: Vec<BuildId>,
 }
 
 struct Maker<'d> {
@@ -149,11 +151,13 @@ impl Maker<'_> {
         let mut context = std::mem::take(&mut self.context);
         // The profile as a whole is of this build.
         self.decoder.decode_of_program(&self.token, &mut context)?;
-        for id in context.missing() {
-            if !self.result.missing.contains(&id) {
-                self.result.missing.push(id);
+        let add = |ids: &mut Vec<BuildId>, id| {
+            if !ids.contains(&id) {
+                ids.push(id);
             }
-        }
+        };
+        context.missing().for_each(|id| add(&mut self.result.missing, id));
+        context.absent().for_each(|id| add(&mut self.result.absent, id));
         let mut frames = Vec::new();
         let mut rest = self.decoder.frames(&context);
         let depth = if self.total < MAX_FRAMES { MAX_DEPTH } else { FEW };

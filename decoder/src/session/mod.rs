@@ -277,7 +277,7 @@ impl<'d> Session<'d> {
 
     /// Returns whether dictionaries are missing for what was decoded.
     fn is_lacking(&self, filled: &Result<(), Failure>) -> bool {
-        filled.is_err() || self.missing().next().is_some()
+        filled.is_err() || self.missing().chain(self.context.absent()).next().is_some()
     }
 
     /// A context that is too long is a failure.

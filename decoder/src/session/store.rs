@@ -20,8 +20,8 @@ use pcce_dictionary::section::SECTION;
 use crate::code::elf::ELF_MAGIC;
 use crate::decode::Decoder;
 use crate::load::debug_files::{self, ask_debuginfod, debuginfod};
-use crate::load::libraries::libraries;
-use crate::load::{load, read_file};
+use crate::load::libraries::{libraries, with_dictionary};
+use crate::load::load;
 use crate::numbers::Numbers;
 use crate::token::{BuildId, from_hex};
 
@@ -201,11 +201,9 @@ impl Store {
     fn library(&self, id: &BuildId) -> Option<Place> {
         let program = self.program.as_deref()?;
         let path = self.libraries.get_or_init(|| libraries(program)).get(id)?;
-        if build_id(path).as_ref() == Some(id) {
-            return Some(path.clone().into());
-        }
-        let debug_file = debug_files::find(path, &read_file(path).ok()?)?;
-        Some(Place { path: debug_file, stripped: Some(path.clone()) })
+        let file = with_dictionary(path)?;
+        let stripped = (file != *path).then(|| path.clone());
+        Some(Place { path: file, stripped })
     }
 
     fn look(&self, id: &BuildId) -> Option<PathBuf> {

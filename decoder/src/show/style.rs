@@ -10,7 +10,7 @@ use crate::context::{Frame, FrameKind};
 use crate::printable::printable;
 use crate::show::folding::Hidden;
 
-pub use pcce_names::short;
+pub use pcce_names::{short, written};
 
 /// A style of frames. The default leaves names and paths as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ const PLAIN: &str = "\u{1b}[0m";
 impl Style {
     /// The name of a function as it is shown, where there is place for it.
     pub fn name<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        if self.short { short(name) } else { Cow::Borrowed(name) }
+        if self.short { shortened(name) } else { written(name) }
     }
 
     /// A function's name, or a boundary, that ends a line behind `columns` others. Names are cut to fit.
@@ -88,7 +88,7 @@ impl Style {
             let text = boundary(&Frame { function: function.as_deref(), ..*frame });
             let text = match width {
                 Some(width) if text.width() > width => {
-                    let shortened = frame.function.map(short);
+                    let shortened = frame.function.map(shortened);
                     Cow::Owned(boundary(&Frame { function: shortened.as_deref(), ..*frame }))
                 }
                 _ => Cow::Borrowed(&*text),
@@ -130,7 +130,10 @@ pub(crate) fn boundary(frame: &Frame<'_>) -> String {
     name.push_str(&printable(frame.function.unwrap_or("code")));
     match (frame.kind, frame.function) {
         (FrameKind::Call, _) => name,
-        (FrameKind::Uninstrumented, _) => format!("<{name}, not instrumented>"),
+        (FrameKind::Uninstrumented, _) => match frame.build_id {
+            Some(id) => format!("<{name}, of a library that was not found, with build id {id}>"),
+            None => format!("<{name}, not instrumented>"),
+        },
         (FrameKind::Tail, Some(_)) => format!("<{name}, left by a tail call>"),
         (FrameKind::Tail, None) if frame.certain => "<calls left by a tail call>".to_owned(),
         (FrameKind::Tail, None) => "<calls left by a tail call, if any>".to_owned(),
@@ -150,6 +153,14 @@ pub(crate) fn boundary(frame: &Frame<'_>) -> String {
     }
 }
 
+/// A name without parameters and arguments of templates. Types of the standard library keep the names that are theirs.
+pub fn shortened(name: &str) -> Cow<'_, str> {
+    match written(name) {
+        Cow::Borrowed(name) => short(name),
+        Cow::Owned(name) => Cow::Owned(short(&name).into_owned()),
+    }
+}
+
 const AT: &str = " at ";
 
 /// Makes name and path fit into so many columns: first by the name's short form, then by what stands in front
@@ -158,7 +169,7 @@ fn fit(name: &str, shown: &mut String, file: Option<&mut String>, width: usize) 
     let (mut none, file) = (String::new(), file);
     let file = file.unwrap_or(&mut none);
     if shown.width() + file.width() > width {
-        *shown = printable(&short(name)).into_owned();
+        *shown = printable(&shortened(name)).into_owned();
     }
     if shown.width() + file.width() > width {
         cut_front(file, width.saturating_sub(shown.width()).max(LEAST), '/');

@@ -58,6 +58,8 @@ pub(super) struct Bits<'t> {
     item: Option<Item>,
     /// The pending bits at the end of the chunk ([`ChunkAt::last`]).
     last: Option<(u64, u64)>,
+    /// These bits were read.
+    has_stopped: bool,
     /// The end of the last chunk was reported.
     reported: bool,
     /// Words were read behind those that are sure.
@@ -91,6 +93,7 @@ impl<'t> Bits<'t> {
             word_len: 0,
             item: None,
             last: None,
+            has_stopped: false,
             reported: true,
             more: false,
             taken: 0,
@@ -203,6 +206,7 @@ impl<'t> Bits<'t> {
         let Some(word) = self.word() else {
             return match self.last.take().filter(|(words, _)| *words == start) {
                 Some((_, pending)) => {
+                    self.has_stopped = true;
                     (self.word_at, self.word_len) = (start, 1);
                     self.fill(pending)
                 }
@@ -288,6 +292,11 @@ impl<'t> Bits<'t> {
     /// it is not known.
     pub(super) fn lacks_more(&self) -> bool {
         self.is_cut() || self.chunk.is_some_and(|chunk| chunk.end == CONTINUED)
+    }
+
+    /// At the end: returns whether the process has written down how far the thread had come.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.has_stopped
     }
 
     /// Returns whether the file ends in the chunk.

@@ -83,6 +83,9 @@ pub(super) const NOT_KEPT: &str = "what came before was not kept";
 pub enum End {
     /// The thread or the process has ended.
     Ended,
+    /// The process has ended, or crashed, in the thread's calls: further calls that had to come next, and one that was
+    /// being written, are not recorded.
+    Stopped,
     /// It was being written: what came later is not recorded.
     Open,
 }

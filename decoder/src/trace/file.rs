@@ -319,7 +319,7 @@ impl TraceFile {
             return Ok(size);
         }
         let sequence = u64_at(&head, offset_of!(Chunk, sequence));
-        let last = if end == abi::OPEN { self.last(at + size, (number, sequence))? } else { None };
+        let last = if end == abi::OPEN { self.last(at, size, (number, sequence))? } else { None };
         let stream = streams.entry(number).or_insert_with(stream);
         stream.chunks.push(ChunkAt {
             words_at: at + CHUNK_HEAD,
@@ -341,14 +341,21 @@ impl TraceFile {
         Ok(size)
     }
 
-    /// The record at the end of a chunk that was open.
-    fn last(&self, end: u64, chunk: (u64, u64)) -> Result<Option<(u64, u64)>, TraceError> {
+    /// The record at the end of a chunk that was open, of so many bytes, if no words were written since.
+    fn last(&self, at: u64, size: u64, chunk: (u64, u64)) -> Result<Option<(u64, u64)>, TraceError> {
+        let end = at + size;
         let mut bytes = [0; abi::LAST as usize];
         let whole = self.read(&mut bytes, end - abi::LAST)? == bytes.len();
         let field = |at: usize| u64_at(&bytes, at);
         let [words, pending] = [field(offset_of!(Last, words)), field(offset_of!(Last, pending))];
         let is_it = whole && bytes == Last::new(chunk.0, chunk.1, words, pending).to_bytes();
-        Ok(is_it.then_some((words, pending)))
+        if !is_it || words > (size - CHUNK_HEAD) / 8 {
+            return Ok(None);
+        }
+        let mut next = [0; 8];
+        let next_at = at + CHUNK_HEAD + words * 8;
+        let went_on = next_at + 8 <= end - abi::LAST && self.read(&mut next, next_at)? > 0 && next != [0; 8];
+        Ok((!went_on).then_some((words, pending)))
     }
 
     /// Reads the description of an image. `ended`: the checksum of how the chunk ends; `checksum`: that of
@@ -413,7 +420,9 @@ impl TraceFile {
 
     /// The streams of which the file has no end: their threads were killed, or go on.
     pub fn without_end(&self) -> usize {
-        let is_open = |stream: &&Stream| stream.chunks.last().is_some_and(|chunk| chunk.end == abi::OPEN);
+        let is_open = |stream: &&Stream| {
+            stream.chunks.last().is_some_and(|chunk| chunk.end == abi::OPEN && chunk.last.is_none())
+        };
         self.streams.iter().filter(is_open).count()
     }
 

@@ -423,6 +423,7 @@ impl<'a> Places<'a> {
             Piece::Function(_)
             | Piece::AnyLine(_)
             | Piece::Uninstrumented(_)
+            | Piece::Absent(_)
             | Piece::Tail(_)
             | Piece::MayHaveLeft
             | Piece::Named(..)
@@ -456,6 +457,7 @@ impl<'a> Places<'a> {
         let name = match self.context.pieces[inner] {
             Piece::Signal
             | Piece::Uninstrumented(None)
+            | Piece::Absent(_)
             | Piece::Tail(_)
             | Piece::MayHaveLeft
             | Piece::Named(FrameKind::Tail, ..) => return Inner::Nothing,

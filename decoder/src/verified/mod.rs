@@ -205,7 +205,11 @@ impl Checker<'_> {
                             }
                         }
                     }
-                    Piece::Function(_) | Piece::Uninstrumented(_) | Piece::Tail(_) | Piece::MayHaveLeft => {}
+                    Piece::Function(_)
+                    | Piece::Uninstrumented(_)
+                    | Piece::Absent(_)
+                    | Piece::Tail(_)
+                    | Piece::MayHaveLeft => {}
                     _ => whole = false,
                 }
             }

@@ -320,7 +320,7 @@ fn shared_libraries() {
         &[(site::MALLOC_ENTRY, 0), (site::LIB_MALLOC, 0), (site::LEAF_LIB_RUN, 1)],
     )
     .encode();
-    let full = folder.ok(&["decode", "app", "--dict", "lib.so", &crossing]);
+    let full = folder.ok(&["decode", "app", "--dict", "library", &crossing]);
     assert_eq!(
         full,
         "#0  malloc at /src/lib.c:5:1

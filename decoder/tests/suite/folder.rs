@@ -21,7 +21,8 @@ impl Folder {
         let folder = Self(folder);
         folder.write("app", &elf::program(&app(), &APP));
         folder.write(
-            "lib.so",
+            // Files with names of libraries would be found.
+            "library",
             &elf::elf(Some(&elf::section(&lib())), Some(&LIB), Compression::Zlib, Kind::Shared),
         );
         folder.write("app.json", &pcce_dictionary::to_json(&app()));

@@ -42,6 +42,14 @@ fn decoder(version: &str, name: &str, libraries: &[&str]) -> Decoder {
     Decoder::new(&dictionaries).unwrap()
 }
 
+/// The output as on a machine that has all libraries: elsewhere, what is not known to be instrumented has a build id.
+fn with_libraries(found: &[u8]) -> String {
+    let found = str::from_utf8(found).unwrap();
+    let mut parts = found.split(",\"build_id\":\"");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('"').unwrap().1)
+}
+
 /// Decodes each token again.
 fn check(version: &str, programs: &[(&str, &[&str])]) {
     for &(name, libraries) in programs {
@@ -54,7 +62,7 @@ fn check(version: &str, programs: &[(&str, &[&str])]) {
             let mut found = Vec::new();
             let outcome = session.decode(line["token"].as_str().unwrap().as_bytes(), &mut found).unwrap();
             assert_eq!(outcome, Outcome::Decoded, "{name}: {expected}");
-            assert_eq!(String::from_utf8(found).unwrap(), format!("{expected}\n"), "{name}");
+            assert_eq!(with_libraries(&found), format!("{expected}\n"), "{name}");
         }
     }
 }
@@ -87,7 +95,7 @@ fn numbers_of_version_1_decode_to_the_same_frames() {
         let mut found = Vec::new();
         let outcome = session.decode(line["token"].as_str().unwrap().as_bytes(), &mut found).unwrap();
         assert_eq!(outcome, Outcome::Decoded, "{expected}");
-        assert_eq!(String::from_utf8(found).unwrap(), format!("{expected}\n"));
+        assert_eq!(with_libraries(&found), format!("{expected}\n"));
     }
     // By its words: the head, and of each kind how many records there are.
     let bytes = fs::read(folder.join("v1.numbers")).unwrap();

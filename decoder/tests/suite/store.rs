@@ -189,12 +189,19 @@ fn files_of_any_name_and_debug_files_are_found() {
 #[test]
 fn a_library_is_found_beside_the_program_that_was_given() {
     let folder = Folder::new("library");
-    fs::write(folder.0.join("liblib.so"), elf::program(&lib(), &LIB)).unwrap();
+    fs::write(folder.0.join("library"), elf::program(&lib(), &LIB)).unwrap();
     let sites = [(site::MALLOC_ENTRY, 0), (site::LIB_MALLOC, 0), (site::LEAF_LIB_RUN, 1)];
     let both = token(Some((site::MALLOC_CAPTURE, 0)), &sites).encode();
     assert_eq!(folder.run(&["decode", "app", &both]).status.code(), Some(2));
-    let expected = folder.ok(&["decode", "app", "--dict", "liblib.so", &both]);
-    folder.ok(&["dict", "--store", "store", "liblib.so"]);
+    let expected = folder.ok(&["decode", "app", "--dict", "library", &both]);
+    for name in ["liblib.so.1", "plugins/lib.so"] {
+        let place = folder.0.join(name);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::rename(folder.0.join("library"), &place).unwrap();
+        assert_eq!(folder.ok(&["decode", "app", &both]), expected, "{name}");
+        fs::rename(&place, folder.0.join("library")).unwrap();
+    }
+    folder.ok(&["dict", "--store", "store", "library"]);
     assert_eq!(folder.ok(&["decode", "--dicts", "store", "app", &both]), expected);
 }
 

@@ -25,7 +25,7 @@ fn threads_of_a_report_that_are_not_in_the_program() {
     };
     let own = report(&app().build_id);
     let output = folder.run_with_input(&["decode", "app"], own.as_bytes());
-    let text = "thread: 1\n#0  <code, not instrumented>\n\nend: complete\n";
+    let text = "thread: 1\n#0  <code, of a library that was not found, with build id cccccccccccccccc>\n\nend: complete\n";
     assert!(output.status.success() && out(&output).ends_with(text), "{}{}", out(&output), err(&output));
     for other in [report(&"cc".repeat(20)), report("none"), own.clone() + &report("")] {
         let output = folder.run_with_input(&["decode", "app"], other.as_bytes());

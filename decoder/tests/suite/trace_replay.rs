@@ -23,6 +23,7 @@ fn read(file: &TraceFile, programs: &Programs, stream: u64) -> (Vec<Expected>, &
         assert_eq!(end, "none", "something comes behind the end");
         match event.kind {
             pcce::trace::EventKind::End(pcce::trace::End::Ended) => end = "ended",
+            pcce::trace::EventKind::End(pcce::trace::End::Stopped) => end = "stopped",
             pcce::trace::EventKind::End(pcce::trace::End::Open) => end = "open",
             // What a stream begins in that was forked.
             pcce::trace::EventKind::Active if events.is_empty() => {}

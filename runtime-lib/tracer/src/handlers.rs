@@ -182,7 +182,7 @@ unsafe fn leave_for_good(block: *mut Block, area: *mut Area) {
         leave(block, area, special(Special::Gap, Gap::Left as u64));
         // Bits that were being appended there are lost.
         if (*area::of(block)).stream.busy.load(Ordering::Relaxed) == 0 {
-            (*block).pending = last::settled(block, interrupted);
+            (*block).pending = last::settled(block, interrupted).unwrap_or(1);
         }
         let mut outer = area::of(block);
         while (*outer).stream.busy.load(Ordering::Relaxed) == AWAY {
@@ -274,7 +274,7 @@ pub unsafe fn end_outer(area: *mut Area) {
             if (*outer).stream.busy.load(Ordering::Relaxed) == 0 && (*outer).stream.state == State::Recording
             {
                 let kept = &raw mut (*outer).stream.kept;
-                (*kept).pending = last::settled(kept, interrupted);
+                (*kept).pending = last::settled(kept, interrupted).unwrap_or(1);
                 // The stream ends at the interrupted point.
                 stream::put(kept, outer, &[special(Special::Gap, Gap::Interrupted as u64)]);
                 stream::end(kept, outer);

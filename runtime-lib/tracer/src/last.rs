@@ -26,8 +26,10 @@ pub unsafe extern "C" fn __pcce_trace_last(pc: usize) {
     unsafe {
         let (mut area, mut block, mut at) = (area::of(own), own.cast_const(), pc);
         while !area.is_null() {
-            if let Some(place) = Place::of(area).filter(|_| !stored(at)) {
-                place.write(&*block, settled(block, at));
+            if let Some(place) = Place::of(area).filter(|_| !stored(at))
+                && let Some(pending) = settled(block, at)
+            {
+                place.write(&*block, pending);
             }
             at = (*area).stream.interrupted;
             area = (*area).stream.outer;
@@ -38,18 +40,15 @@ pub unsafe extern "C" fn __pcce_trace_last(pc: usize) {
     }
 }
 
-/// The pending bits of a stream of this thread, which was interrupted at this instruction, without bits that were being
-/// appended; 1 if that is not known.
+/// The pending bits of a stream of this thread, which was interrupted at this instruction, below a leading one, without
+/// bits that were being appended; None if that is not known.
 ///
 /// # Safety
 /// The block is the stream's, or kept for it.
-pub unsafe fn settled(block: *const Block, at: usize) -> u64 {
+pub unsafe fn settled(block: *const Block, at: usize) -> Option<u64> {
     // SAFETY: by the contract.
     let pending = unsafe { (*block).pending };
-    match appended(at) {
-        Some(bits) => (pending >> bits).max(1),
-        None => 1,
-    }
+    appended(at).map(|bits| (pending >> bits).max(1))
 }
 
 /// A stream's chunk, which is in the file.
@@ -82,13 +81,10 @@ impl Place {
         }
     }
 
-    /// Writes the pending bits.
+    /// Writes the pending bits, or that there are none.
     fn write(&self, block: &Block, pending: u64) {
-        if pending > 1 {
-            let last =
-                Last::new(self.stream, self.sequence, stream::words_in(self.chunk, block.next), pending);
-            file::put_at(&last.to_bytes(), self.at);
-        }
+        let words = stream::words_in(self.chunk, block.next);
+        file::put_at(&Last::new(self.stream, self.sequence, words, pending).to_bytes(), self.at);
     }
 }
 

@@ -100,6 +100,24 @@ fn a_running_program_is_followed_to_its_end() {
     }
 }
 
+/// A shell tells the number of a process that has not started its program yet.
+#[test]
+fn a_process_is_followed_from_its_beginning() {
+    let folder = work_folder("followed/starting");
+    let _ = build(&folder, "link");
+    let script = "sleep 0.7; PCCE_SAMPLE=997 PCCE_SAMPLE_SIGNAL=10 exec ./server";
+    let mut server =
+        command("sh", &["-c", script]).current_dir(&folder).stdout(Stdio::null()).spawn().expect("sh starts");
+    let mut follow = follow(server.id(), &["--every", "0.3", "--format", "json"]);
+    let mut follow = follow.stdout(Stdio::piped()).spawn().expect("pcce starts");
+    let mut lines = BufReader::new(follow.stdout.take().expect("a pipe")).lines();
+    assert!(next(&mut lines).iter().any(|(function, _)| function == "spin"));
+    let _ = File::create(folder.join("second")).unwrap();
+    let _ = File::create(folder.join("end")).unwrap();
+    assert!(server.wait().expect("it ends").success());
+    assert!(follow.wait().expect("it ends").success());
+}
+
 /// What cannot be followed is named, and is not ended by a signal that it does not expect.
 #[test]
 fn other_processes_are_refused() {

@@ -13,6 +13,7 @@ mod inserted_calls;
 mod install;
 mod ir;
 mod kept_tail_calls;
+mod libtool;
 mod link;
 mod loggers;
 mod matrix;

@@ -147,7 +147,8 @@ impl Contexts {
         for piece in pieces {
             match *piece {
                 Piece::Site(site) => nodes.extend(self.node(tables, site)),
-                Piece::Uninstrumented(_) | Piece::Named(FrameKind::Uninstrumented, ..) => {}
+                Piece::Uninstrumented(_) | Piece::Absent(_) | Piece::Named(FrameKind::Uninstrumented, ..) => {
+                }
                 Piece::Tail(_) | Piece::MayHaveLeft | Piece::Named(FrameKind::Tail, ..) => {}
                 // Handlers have streams of their own.
                 Piece::Signal if level > 0 => break,

@@ -830,7 +830,11 @@ impl Replay<'_> {
         }
         self.state = State::Done;
         self.gaps += u64::from(!ended && self.bits.lacks_more());
-        let end = if ended { End::Ended } else { End::Open };
+        let end = match ended {
+            true => End::Ended,
+            false if self.bits.has_stopped() => End::Stopped,
+            false => End::Open,
+        };
         self.event(EventKind::End(end), NONE, NONE)
     }
 

@@ -3,17 +3,21 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::named::Met;
 use super::selection::{Selection, within};
 use super::spans::POINTER;
 use crate::context::{Frame, FrameKind};
 use crate::printable::{json, printable};
-use crate::show::style::Style;
+use crate::show::style::{Style, shortened};
 use crate::trace::event::{End, Event, EventKind, NOT_KEPT};
 use crate::trace::file::Stream;
 use crate::trace::reader::{Reader, forked};
 use crate::trace::tables::{NONE, Tables};
+
+/// The columns that a further place of a call needs, of lines with a width.
+const LEAST: usize = 40;
 
 /// Deeper calls are not indented further; their depth stands there.
 const MAX_INDENT: u32 = 60;
@@ -222,6 +226,10 @@ fn text_line(tables: &Tables, event: &Event, start: String, style: &Style, line:
         }
         EventKind::Gap(why) => *line = boundary(format!("{why}; unknown from here on")),
         EventKind::End(End::Ended) => *line = boundary("end".to_owned()),
+        EventKind::End(End::Stopped) => {
+            let what = "the process has ended, or crashed: calls that had to come next may have been made";
+            *line = boundary(what.to_owned());
+        }
         EventKind::End(End::Open) => *line = boundary("what came later is not recorded".to_owned()),
     }
 }
@@ -255,15 +263,20 @@ fn call(tables: &Tables, event: &Event, style: &Style, indent: usize, line: &mut
     let name = tables.callee(event.node);
     let bare = tables.frame(FrameKind::Call, name);
     let mut called = Frame { function: bare.function.or(Some(POINTER)), ..bare };
-    let mut first = true;
-    for place in tables.place(event.node) {
-        if !std::mem::take(&mut first) {
+    for (number, place) in tables.place(event.node).enumerate() {
+        let name = called.function.map(|name| if number > 0 { shortened(name) } else { name.into() });
+        let mut indent = indent;
+        if number > 0 {
             line.push_str(" in ");
+            indent = style.width.map_or(0, |_| line.width());
+            if style.width.is_some_and(|width| width < indent + LEAST) {
+                line.push('…');
+                break;
+            }
         }
-        let Frame { file, line: number, column, function, .. } = place;
-        let inlined = called.inlined;
-        style.frame(&Frame { file, line: number, column, inlined, ..called }, indent, line);
-        called = Frame { function, inlined: true, ..bare };
+        let frame = Frame { file: place.file, line: place.line, column: place.column, ..called };
+        style.frame(&Frame { function: name.as_deref(), ..frame }, indent, line);
+        called = Frame { function: place.function, inlined: true, ..bare };
     }
 }
 
