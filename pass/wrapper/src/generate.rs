@@ -91,7 +91,20 @@ impl Generate for Generator {
             modules.push(read);
         }
         let asked_for = env::var(pcce_options::ASKED_VARIABLE).unwrap_or_default();
-        pcce_link::check_options(&modules, asked_for.split(';').filter(|name| !name.is_empty()))?;
+        let asked_for = asked_for.split(';').filter(|name| !name.is_empty());
+        pcce_link::check_options(&modules, asked_for.clone())?;
+        // Libraries record in the program's profile.
+        if let Some(module) = pcce_link::with_heap(&modules)
+            && !first.is_library
+            && env::var_os(pcce_options::ASKED_VARIABLE).is_some()
+            && !asked_for.clone().any(|option| option == "heap")
+        {
+            eprintln!(
+                "pcce-ld: warning: {} was compiled with `--pcce-heap`, and the link lacks it: no heap profile will be \
+                 written; give the link the flags of the compiler",
+                module.name()
+            );
+        }
         let image = fs::read(first.output)?;
         let scratch = Scratch::read(&image, &modules)?;
         let compiles = first.modules.iter().any(|module| module.by_linker);

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSection, ReadCache, ReadRef};
+use pcce_abi::skeleton;
 
 use crate::args::{Role, Word};
 use crate::command::linker_arguments;
@@ -34,13 +35,19 @@ const START: u64 = 256;
 pub struct Inputs {
     /// The files with bitcode.
     pub bitcode: Vec<Bitcode>,
+    /// A file with objects of link mode.
+    pub skeleton: Option<PathBuf>,
 }
 
 /// Looks into the files of a link.
 pub fn of(words: &[Word]) -> Inputs {
     let mut inputs = Inputs::default();
     for file in files(words) {
-        inputs.bitcode.extend(look(&file).map(|llvm| Bitcode { file, llvm }));
+        let found = look(&file);
+        if found.skeleton {
+            inputs.skeleton.get_or_insert_with(|| file.clone());
+        }
+        inputs.bitcode.extend(found.bitcode.map(|llvm| Bitcode { file, llvm }));
     }
     inputs
 }
@@ -82,41 +89,56 @@ fn library(name: &[u8], folders: &[&Path]) -> Option<PathBuf> {
     Some(file(folder, b".a")).filter(|archive| !file(folder, b".so").exists() && archive.exists())
 }
 
-/// The LLVM version of the bitcode in a file; none without bitcode.
-fn look(path: &Path) -> Option<Option<u32>> {
+/// The content of a file.
+#[derive(Default)]
+struct Found {
+    /// The newest LLVM version of its bitcode; none without bitcode.
+    bitcode: Option<Option<u32>>,
+    /// It has an object of link mode.
+    skeleton: bool,
+}
+
+fn look(path: &Path) -> Found {
     if !fs::metadata(path).is_ok_and(|data| data.is_file()) {
-        return None;
+        return Found::default();
     }
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let Ok(archive) = ArchiveFile::parse(&cache) else { return look_into(&cache) };
+    let Ok(file) = File::open(path) else { return Found::default() };
+    let cache = ReadCache::new(file);
+    let Ok(archive) = ArchiveFile::parse(&cache) else { return look_into(&cache).unwrap_or_default() };
     let folder = path.parent().unwrap_or(Path::new(""));
-    let mut newest = None;
+    let mut found = Found::default();
     for member in archive.members() {
         let Ok(member) = member else { break };
         let (offset, size) = member.file_range();
-        newest = newest.max(match member.is_thin() {
+        let there = match member.is_thin() {
             true => look(&folder.join(OsStr::from_bytes(member.name()))),
-            false => look_into(cache.range(offset, size)),
-        });
+            false => look_into(cache.range(offset, size)).unwrap_or_default(),
+        };
+        found.bitcode = found.bitcode.max(there.bitcode);
+        found.skeleton |= there.skeleton;
     }
-    newest
+    found
 }
 
-/// The LLVM version of the bitcode in one object.
-fn look_into<'d>(data: impl ReadRef<'d>) -> Option<Option<u32>> {
+/// The content of one object.
+fn look_into<'d>(data: impl ReadRef<'d>) -> Option<Found> {
     let size = data.len().ok()?;
     let start = data.read_bytes_at(0, size.min(START)).ok()?;
     if producer::is_bitcode(start) {
-        return Some(producer::llvm(start));
+        return Some(Found { bitcode: Some(producer::llvm(start)), skeleton: false });
     }
     // Linker scripts and the like are no objects.
     if !start.starts_with(b"\x7fELF") {
         return None;
     }
     let object = object::File::parse(data).ok()?;
-    let (offset, size) = object.section_by_name(SECTION)?.file_range()?;
-    let start = data.read_bytes_at(offset, size.min(START)).ok()?;
-    Some(producer::llvm(start))
+    let skeleton = object.section_by_name(skeleton::MODULE_SECTION).is_some();
+    let bitcode = object.section_by_name(SECTION).and_then(|section| {
+        let (offset, size) = section.file_range()?;
+        let start = data.read_bytes_at(offset, size.min(START)).ok()?;
+        Some(producer::llvm(start))
+    });
+    Some(Found { bitcode, skeleton })
 }
 
 #[cfg(test)]

@@ -120,6 +120,13 @@ pub enum Error {
         /// The mode of the link.
         mode: &'static str,
     },
+    /// A link in lto mode has objects that only a link in link mode instruments.
+    #[error(
+        "`{file}` was compiled in link mode, and this link is in lto mode, by its flags (`--pcce-trace`, `--pcce-targets`, \
+         `-flto`) or other inputs; give the compiler and the link the same flags",
+        file = .file.display()
+    )]
+    SkeletonInLto { file: PathBuf },
     /// The compiler's second half would see the skeleton.
     #[error(
         "`-fembed-bitcode` does not go together with link mode, whose objects have bitcode of their own; leave it out, or use \

@@ -48,7 +48,8 @@ mod tests {
 
     #[test]
     fn what_is_not_said_follows_from_the_rest() {
-        let bitcode = Inputs { bitcode: vec![Bitcode { file: "a.o".into(), llvm: None }] };
+        let bitcode =
+            Inputs { bitcode: vec![Bitcode { file: "a.o".into(), llvm: None }], ..Inputs::default() };
         for (line, of_objects, of_bitcode) in [
             ("a.o", Mode::Link, Mode::Lto),
             ("-fno-lto a.o", Mode::Link, Mode::Lto),

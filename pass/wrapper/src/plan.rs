@@ -112,6 +112,9 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
     if let Some(file) = facts.inputs.bitcode.first().filter(|_| links && !linker_compiles) {
         return Err(Error::BitcodeWithoutLto { file: file.file.clone(), mode: mode.name() });
     }
+    if let Some(file) = facts.inputs.skeleton.clone().filter(|_| links && mode == Mode::Lto) {
+        return Err(Error::SkeletonInLto { file });
+    }
     if mode == Mode::Module && matches!(command.lto, UserLto::Full | UserLto::Thin) {
         // The pass instruments the code during compilation. It is said once a program: configure scripts take
         // words on standard error for warnings.

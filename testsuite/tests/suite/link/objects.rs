@@ -169,6 +169,32 @@ fn other_links_fail() {
     }
 }
 
+/// Compiler and link have the same flags, or somebody says so.
+#[test]
+fn flags_that_the_link_lacks_are_named() {
+    let folder = work_folder("link/lacking");
+    fs::write(folder.join("main.c"), "int main(void) { return 0; }\n").unwrap();
+    fs::write(folder.join("other.c"), "int other(void) { return 0; }\n").unwrap();
+    let said = |compiler: &str, linker: &str| {
+        let clang = |words: &str| {
+            let mut clang = command(artifact("pcce-clang"), &words.split(' ').collect::<Vec<_>>());
+            run(clang.current_dir(&folder))
+        };
+        assert_eq!(clang(&format!("{compiler} -c main.c other.c")).expect_success().stderr, "");
+        clang(&format!("{linker} main.o other.o -o program")).stderr
+    };
+    for flag in ["--pcce-trace", "--pcce-targets=main", "-flto"] {
+        let refused = said("-g0", flag);
+        let expected = "`main.o` was compiled in link mode, and this link is in lto mode, by its flags";
+        assert!(refused.contains(expected), "{flag}: {refused}");
+        assert_eq!(said(flag, flag), "", "{flag}");
+    }
+    let warned = said("--pcce-heap", "-g0");
+    assert!(warned.starts_with("pcce-ld: warning: main.c was compiled with `--pcce-heap`, and"), "{warned}");
+    assert_eq!(said("--pcce-heap", "--pcce-heap"), "");
+    assert_eq!(said("--pcce-heap -fPIC", "-shared"), "");
+}
+
 /// Targets and lists of functions that do not call back apply to all modules, as in lto mode.
 #[test]
 fn lists_of_functions_are_for_the_whole_program() {
