@@ -176,7 +176,7 @@ fn report(failures: &Failures, collapse: bool, place: impl Fn(u64) -> String) ->
     }
     for (id, counted) in &failures.missing {
         super::message(&format!(
-            "no dictionary was given for the module with build id {id}, and its calls are left out in {} traces; \
+            "no dictionary was given for the module with build id {id}, and its calls are left out in {} contexts; \
              give the shared library, or its dictionary, with --dict FILE",
             counted.count
         ));

@@ -103,6 +103,9 @@ impl Images {
     }
 }
 
+/// The option of the pass that `--pcce-heap` gives.
+const OF_HEAP: &str = "publish";
+
 /// Reads a profile, of any kind if none is given, and decodes it.
 pub fn read_profile(
     kind: Option<Kind>,
@@ -112,6 +115,17 @@ pub fn read_profile(
     style: &Style,
 ) -> anyhow::Result<Read> {
     let path = profile.display();
+    if kind == Some(Kind::Heap) && !profile.exists() {
+        let dictionary = pcce::load::load(program)?;
+        let mut options = dictionary.modules.iter().flat_map(|module| &module.options);
+        if !options.any(|option| option == OF_HEAP) {
+            bail!(
+                "{path}: there is no such file, and {} was built without --pcce-heap: both the compiler and the link need \
+                 it",
+                program.display()
+            );
+        }
+    }
     let text = pcce::load::read_file(profile).with_context(|| format!("{path}: cannot be read"))?;
     let profile = Profile::read(&text).with_context(|| path.to_string())?;
     drop(text);

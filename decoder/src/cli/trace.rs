@@ -319,7 +319,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         | TraceAction::Check { args, .. }
         | TraceAction::Coverage(args) => args,
     };
-    let file = open(&args.trace)?;
+    let file = open(&args.trace, &args.program)?;
     let programs = load(&[&file], &args.program, &args.places)?;
     let reader = Reader::new(&file, &programs);
     let streams = streams(&file, args)?;
@@ -551,7 +551,7 @@ fn missing(file: &TraceFile, path: &Path, counted: &[&Stream]) -> u64 {
 
 fn diff(args: &DiffArgs) -> anyhow::Result<Status> {
     let DiffArgs { program, one, two, places, top, hunks, ignore, format, appearance } = args;
-    let traces = [open(one)?, open(two)?];
+    let traces = [open(one, program)?, open(two, program)?];
     let programs = load(&[&traces[0], &traces[1]], program, places)?;
     let readers = [0, 1].map(|side| Reader::new(&traces[side], &programs));
     let style = appearance.style(places.output.is_some())?;
@@ -585,7 +585,14 @@ fn compress(path: &Path, output: Option<&Path>) -> anyhow::Result<Status> {
     Ok(Status::Done)
 }
 
-fn open(path: &Path) -> anyhow::Result<TraceFile> {
+fn open(path: &Path, program: &Path) -> anyhow::Result<TraceFile> {
+    if !path.exists() && trace::is_untraced(program) {
+        bail!(
+            "{}: there is no such file, and {} was built without --pcce-trace: both the compiler and the link need it",
+            path.display(),
+            program.display()
+        );
+    }
     TraceFile::open(path).with_context(|| path.display().to_string())
 }
 
@@ -595,6 +602,12 @@ fn load(traces: &[&TraceFile], program: &Path, places: &Places) -> anyhow::Resul
     }
     let programs = Programs::load(traces, program, &places.more, &places.dicts)?;
     programs.useless.iter().for_each(|useless| note(useless));
+    for library in trace::untraced_libraries(program) {
+        note(&format!(
+            "{} is instrumented, and was built without --pcce-trace: its calls are not in the trace",
+            library.display()
+        ));
+    }
     Ok(programs)
 }
 

@@ -52,6 +52,14 @@ pub(crate) fn libraries(program: &Path) -> HashMap<BuildId, PathBuf> {
     found
 }
 
+/// The libraries that the program itself is linked with.
+pub(crate) fn linked(program: &Path) -> Vec<PathBuf> {
+    let needed = image(program).map_or_else(Vec::new, |image| image.needed);
+    let is_needed =
+        |path: &PathBuf| path.file_name().is_some_and(|name| needed.contains(&PathBuf::from(name)));
+    libraries(program).into_values().filter(is_needed).collect()
+}
+
 /// All libraries of the system, by the start of their build ids: programs load some without being linked with them.
 pub(crate) fn of_system() -> HashMap<BuildId, PathBuf> {
     let places = fs::read(CACHE).ok().and_then(|bytes| cache(&bytes)).unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::show::style::short;
 
 /// Patterns that hide without an option: the insides of the standard libraries of C++ and Rust, of loggers, and of the
 /// runtime.
-pub const DEFAULT: [&str; 9] = [
+pub const DEFAULT: [&str; 10] = [
     "std::*",
     "__gnu_cxx::*",
     "core::ops::function::*",
@@ -20,6 +20,7 @@ pub const DEFAULT: [&str; 9] = [
     "fmt::*",
     "pcce::adapters::*",
     "pcce_runtime::*",
+    "__pcce_*",
 ];
 
 /// The place of a pattern in [`Hidden`].
@@ -63,7 +64,9 @@ impl Hidden {
         let name = || frame.function.map(short).unwrap_or_default();
         let is_call = match frame.kind {
             FrameKind::Call => true,
-            FrameKind::Uninstrumented => name().starts_with("pcce_runtime::"),
+            FrameKind::Uninstrumented => {
+                ["pcce_runtime::", "__pcce_"].iter().any(|of_runtime| name().starts_with(of_runtime))
+            }
             _ => false,
         };
         if !is_call || self.0.is_empty() {

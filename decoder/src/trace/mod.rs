@@ -24,7 +24,7 @@ pub use compress::{CompressError, Compression, compress};
 pub use event::{End, Event, EventKind, GapCause};
 pub use file::{ChunkAt, Image, Stream, TraceError, TraceFile};
 pub use parts::{Difference, Merged, PartFile, PartsError, What, merge};
-pub use programs::{Programs, TablesCause, TablesError};
+pub use programs::{Programs, TablesCause, TablesError, is_untraced, untraced_libraries};
 pub use reader::Reader;
 pub use replay::{Active, OPEN, Replay, UNKNOWN, Verified};
 pub use tables::{InvalidTables, NONE, Tables};

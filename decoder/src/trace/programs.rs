@@ -16,6 +16,7 @@ use super::tables::{InvalidTables, Tables};
 use crate::Decoder;
 use crate::code::elf::content;
 use crate::load::debug_files;
+use crate::load::libraries::{linked, with_dictionary};
 use crate::load::load;
 use crate::load::program::ProgramError;
 use crate::names::{Wanted, demangle};
@@ -257,6 +258,20 @@ impl Programs {
     pub(super) fn numbers(&self, trace: &TraceFile) -> Vec<Option<u32>> {
         trace.images.iter().map(|i| self.files.get(&key(&i.build_id, &i.path)).copied()).collect()
     }
+}
+
+/// Returns whether a file is instrumented, and known to have no tables of a trace. They may be in its debug file.
+pub fn is_untraced(file: &Path) -> bool {
+    let has_none = |file: &Path| tables_of(file).is_ok_and(|tables| tables.modules.is_none());
+    has_none(file) && with_dictionary(file).is_some_and(|dictionary| has_none(&dictionary))
+}
+
+/// The instrumented libraries that a program is linked with, and that are not traced.
+pub fn untraced_libraries(program: &Path) -> Vec<PathBuf> {
+    let mut libraries = linked(program);
+    libraries.retain(|library| is_untraced(library));
+    libraries.sort();
+    libraries
 }
 
 /// Returns whether a trace has images, and none of them is the one of this key.

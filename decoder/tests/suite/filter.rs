@@ -230,7 +230,7 @@ fn modules_without_dictionary_are_named() {
     let through = token(Some((site::LIB_CAPTURE, 0)), &[(site::LEAF_LIB_RUN, 0)]).encode();
     let (out, err) = folder.incomplete(&["--format", "folded"], format!("{through}\n{through}\n").as_bytes());
     assert!(out.starts_with("app::run(int);leaf;<module with build id b001020304050607"), "{out}");
-    assert!(err.contains("b001020304050607, and its calls are left out in 2 traces"), "{err}");
+    assert!(err.contains("b001020304050607, and its calls are left out in 2 contexts"), "{err}");
 }
 
 #[test]

@@ -58,6 +58,8 @@ pub struct Added<'a> {
     recorded_calls: HashMap<FunctionId, Vec<(u32, String)>>,
     /// Those functions.
     entered: HashSet<Place>,
+    /// In a traced program, each function's calls of functions of libraries that call nothing back.
+    silent_calls: HashMap<FunctionId, Vec<u32>>,
 }
 
 impl<'a> Added<'a> {
@@ -88,6 +90,7 @@ impl<'a> Added<'a> {
             thunks_of: vec![Vec::new(); modules.len()],
             stubs: HashMap::new(),
             recorded_calls: HashMap::new(),
+            silent_calls: HashMap::new(),
             entered: HashSet::new(),
         };
         for callee in replaceable::called(&merged.functions) {
@@ -284,7 +287,14 @@ impl<'a> Added<'a> {
         for (id, function) in program.iter() {
             let module = self.places[id.index()].0;
             for (c, call) in function.calls.iter().enumerate() {
-                let CallKind::Direct(callee) = call.kind else { continue };
+                let callee = match call.kind {
+                    CallKind::Direct(callee) => callee,
+                    CallKind::Silent(_) => {
+                        self.silent_calls.entry(id).or_default().push(c as u32);
+                        continue;
+                    }
+                    _ => continue,
+                };
                 let place = self.places[callee.index()];
                 if place.0 == module
                     || !recorded[place.0].contains(&place.1)
@@ -348,6 +358,7 @@ impl<'a> Added<'a> {
                     stub: self.stubs.get(&id).copied(),
                     entered: self.entered.contains(&(m, f)),
                     recorded_calls: self.recorded_calls.get(&id).cloned().unwrap_or_default(),
+                    silent_calls: self.silent_calls.get(&id).cloned().unwrap_or_default(),
                     ..decided.function(id, scratch.has((m, f)), sites, entry_site, own_calls, compared)
                 }
             });

@@ -93,6 +93,7 @@ mod tests {
             stub: None,
             entered: false,
             recorded_calls: Vec::new(),
+            silent_calls: Vec::new(),
             kept_tails: Vec::new(),
             own_calls: row.len() as u32,
             calls: row.iter().enumerate().map(call).collect(),

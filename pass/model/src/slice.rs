@@ -180,6 +180,9 @@ pub struct SliceFunction {
     /// Its calls of such functions of other modules, and their symbols.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recorded_calls: Vec<(u32, String)>,
+    /// In a traced program, its calls of functions of libraries that call nothing back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silent_calls: Vec<u32>,
     /// The calls that stay tail calls because they are on cycles through several modules: their numbers among
     /// the function's sibling calls ([`Call::sibling`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -370,6 +373,7 @@ impl<'a> Decided<'a> {
             stub: None,
             entered: false,
             recorded_calls: Vec::new(),
+            silent_calls: Vec::new(),
             kept_tails: Vec::new(),
             own_calls: own_calls as u32,
             calls,

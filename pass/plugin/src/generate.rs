@@ -7,7 +7,7 @@ use std::path::Path;
 use pcce_abi::skeleton;
 use pcce_encoding::FunctionId;
 use pcce_model::slice::{Slice, SliceCounts, planned};
-use pcce_model::{Program, Wanted};
+use pcce_model::{CallKind, Program, Wanted};
 
 use crate::capture::emit_id;
 use crate::contexts::{count, emit, rewrite};
@@ -90,7 +90,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
             let names = (&**name, fnv1a(&id.to_le_bytes(), b"trace"));
             job.trace(
                 module,
-                &program,
+                &with_silent(&program, slice),
                 &code,
                 names,
                 (left_out, elsewhere(slice, &program, id)),
@@ -158,6 +158,21 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         run.verify()?;
     }
     Ok(())
+}
+
+/// The program, in which the module sees whose calls call nothing back.
+fn with_silent(program: &Program, slice: &Slice) -> Program {
+    let mut program = program.clone();
+    for (function, decided) in program.functions.iter_mut().zip(&slice.functions) {
+        for &call in &decided.silent_calls {
+            if let Some(call) = function.calls.get_mut(call as usize)
+                && let CallKind::External(name) = &mut call.kind
+            {
+                call.kind = CallKind::Silent(std::mem::take(name));
+            }
+        }
+    }
+    program
 }
 
 /// The calls and functions of the module that are recorded in several modules.

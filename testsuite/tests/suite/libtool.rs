@@ -51,6 +51,43 @@ fn scripts_stand_for_their_programs() {
     assert_eq!(link.expect_success().stdout, "#!");
 }
 
+/// libtool drops flags that it does not know where it links a library.
+#[test]
+fn a_library_that_is_not_traced_is_named() {
+    let folder = work_folder("libtool/untraced");
+    write_files(&folder, [("library.c", LIBRARY), ("program.c", PROGRAM)]);
+    let clang = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        run(command(artifact("pcce-clang"), &words).current_dir(&folder)).expect_success();
+    };
+    let show = || {
+        let trace = folder.join("trace");
+        let _ = fs::remove_file(&trace);
+        run(command(folder.join("program"), &["x"]).env("PCCE_TRACE", &trace).current_dir(&folder))
+            .expect_success();
+        let mut show = command(artifact("pcce"), &["trace", "show"]);
+        run(show.arg(folder.join("program")).arg(&trace)).expect_success()
+    };
+    clang("-g -O1 --pcce-trace -fPIC -c library.c");
+    clang("-g -shared library.o -o liblibrary.so");
+    clang("-g -O1 --pcce-trace program.c -L. -llibrary -Wl,-rpath,. -o program");
+    let shown = show();
+    let expected =
+        "liblibrary.so is instrumented, and was built without --pcce-trace: its calls are not in the trace";
+    assert!(shown.stderr.contains(expected) && !shown.stdout.contains("inner at"), "{}", shown.describe());
+    clang("-g --pcce-trace -shared library.o -o liblibrary.so");
+    let shown = show();
+    assert!(shown.stderr.is_empty() && shown.stdout.contains("inner at"), "{}", shown.describe());
+    // Both name the flag that a program lacks.
+    clang("-g program.c -L. -llibrary -Wl,-rpath,. -o program");
+    for (words, flag) in [(&["trace", "show"][..], "--pcce-trace"), (&["heap", "report"], "--pcce-heap")] {
+        let lacking =
+            run(command(artifact("pcce"), words).arg(folder.join("program")).arg(folder.join("none")));
+        let expected = format!("built without {flag}: both the compiler and the link need it");
+        assert!(lacking.status == 2 && lacking.stderr.contains(&expected), "{}", lacking.describe());
+    }
+}
+
 #[test]
 fn a_program_that_was_given_as_a_report_is_refused() {
     let folder = work_folder("libtool/refused");

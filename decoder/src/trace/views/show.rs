@@ -14,10 +14,14 @@ use crate::show::style::{Style, shortened};
 use crate::trace::event::{End, Event, EventKind, NOT_KEPT};
 use crate::trace::file::Stream;
 use crate::trace::reader::{Reader, forked};
+use crate::trace::replay::{Active, UNKNOWN};
 use crate::trace::tables::{NONE, Tables};
 
 /// The columns that a further place of a call needs, of lines with a width.
 const LEAST: usize = 40;
+
+/// The calls around the first event that are shown, if there are more.
+const ACTIVE: usize = 40;
 
 /// Deeper calls are not indented further; their depth stands there.
 const MAX_INDENT: u32 = 60;
@@ -62,6 +66,7 @@ pub fn show<'t>(
         }
         let mut replay = begun.replay(reader, stream);
         let (mut inside, mut pending) = (None, false);
+        let mut is_first = !json && selection.functions.is_none();
         let mut line = String::new();
         let mut last: Option<Event> = None;
         while let Some(event) = replay.next() {
@@ -110,6 +115,9 @@ pub fn show<'t>(
                 continue;
             }
             line.clear();
+            if std::mem::take(&mut is_first) && event_number > 1 {
+                active(tables, replay.stack(), event.depth, style, out)?;
+            }
             match json {
                 true => json_line(tables, stream, begun.number(event_number), &event, time, &mut line),
                 false if is_reported => {}
@@ -127,11 +135,51 @@ pub fn show<'t>(
     Ok(met)
 }
 
+/// What is active around the first event that is shown, at this depth: it was called before.
+fn active(
+    tables: &Tables,
+    stack: &[Active],
+    depth: u32,
+    style: &Style,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    // The first activation is that of the stream's first function, or of what called it.
+    let around = stack.windows(2).take(depth as usize).enumerate();
+    for (level, pair) in around {
+        let left_out = (depth as usize).saturating_sub(ACTIVE);
+        let line_start = indented(" ".repeat(10), level as u32);
+        if left_out > 0 && (ACTIVE / 2..ACTIVE / 2 + left_out).contains(&level) {
+            if level == ACTIVE / 2 {
+                writeln!(out, "{line_start}… {left_out} calls [active]")?;
+            }
+            continue;
+        }
+        let event = Event {
+            kind: EventKind::Active,
+            depth: level as u32,
+            function: if pair[1].function == UNKNOWN { NONE } else { pair[1].function },
+            node: pair[0].node,
+            value: 0,
+        };
+        if event.function == NONE && event.node == NONE {
+            writeln!(out, "{line_start}<unknown calls>")?;
+            continue;
+        }
+        let mut line = String::new();
+        text_line(tables, &event, line_start, style, &mut line);
+        out.write_all(line.as_bytes())?;
+    }
+    Ok(())
+}
+
 /// The beginning of a line: time, number, and indentation.
 fn start(base: u32, time: Option<u64>, number: i64, depth: u32) -> String {
     let time = time.map_or(String::new(), |time| format!("{:>12.6} s ", time as f64 / 1e9));
-    let depth = depth.saturating_sub(base);
-    let start = format!("{time}{number:>8}  ") + &"  ".repeat(depth.min(MAX_INDENT) as usize);
+    indented(format!("{time}{number:>8}  "), depth.saturating_sub(base))
+}
+
+fn indented(start: String, depth: u32) -> String {
+    let start = start + &"  ".repeat(depth.min(MAX_INDENT) as usize);
     if depth > MAX_INDENT { start + &format!("({depth}) ") } else { start }
 }
 

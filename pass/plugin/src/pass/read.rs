@@ -121,8 +121,7 @@ impl Job<'_> {
         let unpushed = facts::entered_unpushed(module, &self.no_callback, &self.entered);
         let knowledge = facts::Knowledge {
             no_callback: &self.no_callback,
-            // The module itself decides which event of a trace a call is.
-            decided_later: self.linked && self.options.common.trace.is_none(),
+            decided_later: self.linked,
             binding: self.binding(),
             open: self.open,
             in_executable: self.in_executable(),

@@ -36,18 +36,18 @@ impl Job<'_> {
         code: &Code<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<(Vec<bool>, tracing::Calls), Error> {
-        // In a module that is encoded elsewhere, only its own calls are visible.
-        let open = self.open && !self.linked;
         // Other code may enter these functions without a visible call. The callers of a library's functions
         // are unknown.
-        let unseen = match open {
+        let in_executable = self.in_executable();
+        let unseen = match in_executable {
             true => facts::entered_unseen(module, &self.entered),
             false => facts::entered_but_as_handlers(module, &self.no_callback, &self.entered),
         };
+        let is_alone = in_executable && !self.linked;
         // For traces, calls of C++'s functions always may call back.
         let is_unseen = |id: FunctionId| {
             let by_cxx = || self.no_callback.is_entered_by_cxx(&program[id].name);
-            unseen.contains(&code.function(id).value) && (open || !by_cxx())
+            unseen.contains(&code.function(id).value) && (is_alone || !by_cxx())
         };
         let with_any_id = program.iter().filter(|(_, function)| function.unannounced == Unannounced::AnyId);
         let unseen: Vec<FunctionId> = with_any_id.map(|(id, _)| id).filter(|&id| is_unseen(id)).collect();
@@ -55,7 +55,7 @@ impl Job<'_> {
         let is_called = |id: &FunctionId| {
             let function = &program[*id];
             let names = function.aliases.iter().chain([&function.name]).map(String::as_str);
-            open && facts::are_called_within(names, &self.entered)
+            is_alone && facts::are_called_within(names, &self.entered)
         };
         let (called_within, hidden): (Vec<_>, Vec<_>) = unseen.into_iter().partition(is_called);
         let unannounced = tracing::without_calls_back(program, &hidden)?;
