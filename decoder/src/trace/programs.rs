@@ -1,5 +1,6 @@
 //! The images of the processes of a trace, and the tables of their files.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
@@ -16,12 +17,12 @@ use super::tables::{InvalidTables, Tables};
 use crate::Decoder;
 use crate::code::elf::content;
 use crate::load::debug_files;
-use crate::load::libraries::{linked, with_dictionary};
+use crate::load::libraries::{libraries, linked, with_dictionary};
 use crate::load::load;
 use crate::load::program::ProgramError;
 use crate::names::{Wanted, demangle};
 use crate::show::standing::{Standing, defined_functions};
-use crate::token::to_hex;
+use crate::token::{BuildId, from_hex, to_hex};
 
 /// An error of reading a program's tables.
 #[derive(Debug, Error)]
@@ -174,22 +175,29 @@ impl Programs {
             }
             programs.add(key, &tables, dictionary).map_err(|error| with_path(error.into()))?;
         }
+        let libraries = LazyCell::new(|| libraries(program));
         for image in traces.iter().flat_map(|trace| &trace.images) {
             let key = key(&image.build_id, &image.path);
             if image.build_id.is_empty() || programs.files.contains_key(&key) {
                 continue;
             }
-            let found =
-                candidates(&image.build_id, &image.path, folders).find_map(|path| match tables_of(&path) {
-                    Ok(tables) if tables.build_id == image.build_id && tables.modules.is_some() => {
-                        Some((path, tables))
-                    }
-                    Err(cause @ (TablesCause::Record(_) | TablesCause::Tables(_))) => {
-                        programs.useless.push(TablesError { path, cause }.to_string());
-                        None
-                    }
-                    _ => None,
-                });
+            // The process may have had another folder.
+            let of_program = || {
+                let id = BuildId::from_prefix(&from_hex(&image.build_id)?);
+                libraries.get(&id).cloned()
+            };
+            let files = candidates(&image.build_id, &image.path, folders);
+            let mut files = files.chain(std::iter::once_with(of_program).flatten());
+            let found = files.find_map(|path| match tables_of(&path) {
+                Ok(tables) if tables.build_id == image.build_id && tables.modules.is_some() => {
+                    Some((path, tables))
+                }
+                Err(cause @ (TablesCause::Record(_) | TablesCause::Tables(_))) => {
+                    programs.useless.push(TablesError { path, cause }.to_string());
+                    None
+                }
+                _ => None,
+            });
             let (path, tables) = found.unwrap_or_default();
             if let Err(error) = programs.add(key, &tables, (path.clone(), None)) {
                 programs.useless.push(TablesError { path, cause: error.into() }.to_string());

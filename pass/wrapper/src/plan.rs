@@ -200,7 +200,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         if let Some(sanitizer) = command.allocator.as_ref().filter(|_| arguments.own.heap) {
             return Err(Error::HeapAndSanitizer(sanitizer.clone()));
         }
-        add_runtime(&command, &arguments.own, facts, &mut added, &mut plan.needs);
+        add_runtime(&command, &arguments, facts, &mut added, &mut plan.needs);
     }
     if command.preprocesses && command.product != Product::Information {
         match &facts.files.header {
@@ -304,7 +304,7 @@ impl Facts {
 
 fn add_runtime(
     command: &Command,
-    own: &WrapperFlags,
+    arguments: &Arguments,
     facts: &Facts,
     added: &mut Added,
     needs: &mut Vec<PathBuf>,
@@ -312,6 +312,7 @@ fn add_runtime(
     if command.relocatable {
         return;
     }
+    let own = &arguments.own;
     let files = &facts.files;
     let traces = |option: &[u8]| option == b"trace" || option.starts_with(b"trace=");
     let trace = own.common.trace.is_some() || facts.users_options().any(traces);
@@ -326,7 +327,12 @@ fn add_runtime(
             added.flag("-lpcce_trace");
             // Its functions keep registers that lazy binding would overwrite.
             added.flag("-Wl,-z,now");
-            added.for_linker("", &files.trace_module());
+            // libtool gives the objects that it has seen the compiler add.
+            let module = files.trace_module();
+            let is_module = |word: &Word| word.role == Role::Input && Path::new(&word.text) == module;
+            if !arguments.words.iter().any(is_module) {
+                added.for_linker("", &module);
+            }
             needs.extend([files.libraries.join(SHARED_TRACER), files.trace_module()]);
         }
         added.flag("-lpcce_rt");

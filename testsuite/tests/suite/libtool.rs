@@ -54,7 +54,7 @@ fn scripts_stand_for_their_programs() {
 /// libtool drops flags that it does not know where it links a library.
 #[test]
 fn a_library_that_is_not_traced_is_named() {
-    let folder = work_folder("libtool/untraced");
+    let folder = work_folder("libtool_untraced");
     write_files(&folder, [("library.c", LIBRARY), ("program.c", PROGRAM)]);
     let clang = |words: &str| {
         let words: Vec<&str> = words.split(' ').collect();
@@ -90,7 +90,7 @@ fn a_library_that_is_not_traced_is_named() {
 
 #[test]
 fn a_program_that_was_given_as_a_report_is_refused() {
-    let folder = work_folder("libtool/refused");
+    let folder = work_folder("libtool_refused");
     write_files(&folder, [("program.c", "int main(void) { return 0; }\n")]);
     let program = folder.join("program");
     run(command(artifact("pcce-clang"), &[]).arg(folder.join("program.c")).arg("-o").arg(&program))

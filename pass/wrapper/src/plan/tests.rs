@@ -276,6 +276,10 @@ fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
     for word in ["-lpcce_trace", "/r/pcce_trace_module.o", "-Wl,-z,now"] {
         assert!(argv.contains(&word.into()), "{word} in {argv:?}");
     }
+    // libtool gives what it has seen the compiler add.
+    let argv = plan_with(&facts, &format!("{shared} /r/pcce_trace_module.o")).unwrap().argv;
+    let modules = argv.iter().filter(|word| word.to_str().unwrap().ends_with("/pcce_trace_module.o"));
+    assert_eq!(modules.count(), 1, "{argv:?}");
     assert_eq!(needs(&facts, "--pcce-trace --pcce-mode=module -c a.c"), ["libpcce_pass.so"]);
     assert_eq!(pass_options(&facts, "--pcce-trace -c a.c").as_deref(), Some("trace=calls"));
     facts.pass_options = Some("verify;trace".into());
