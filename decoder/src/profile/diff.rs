@@ -70,7 +70,7 @@ fn functions_that_differ<'p>(old: Side<'p>, new: Side<'p>, by: usize) -> Vec<Fun
     let mut found: Vec<Function<'p>> = Vec::new();
     let mut index = HashMap::new();
     for (side, is_new) in [(old, false), (new, true)] {
-        for OfFunction { function, own, total } in functions(side.stacks, by) {
+        for OfFunction { function, own, total } in functions(side.profile.kind, side.stacks, by) {
             let at = *index.entry(function).or_insert_with(|| {
                 found.push(Function { function, own: Pair::default(), total: Pair::default() });
                 found.len() - 1

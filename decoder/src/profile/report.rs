@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use crate::context::FrameKind;
 use crate::printable::{self, printable};
 use crate::show::folding::{Folding, Hidden};
 use crate::show::style::Style;
@@ -62,7 +63,8 @@ fn by_function(stacks: &Stacks) -> Vec<Stack> {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct OfFunction<'s> {
     pub(super) function: &'s str,
-    /// In the function itself, with what is inlined into it left out.
+    /// In the function itself, with what is inlined into it left out. Of memory: what it asked functions for that are not
+    /// instrumented, or hidden, as the allocator and the insides of containers are.
     #[serde(rename = "self")]
     pub(super) own: u64,
     /// In it and in the functions that it calls. A recursive function counts once.
@@ -71,12 +73,20 @@ pub(super) struct OfFunction<'s> {
 
 /// The functions of all stacks, those with most of their own first. Code that is not instrumented is one function where
 /// its name is not known.
-pub(super) fn functions(stacks: &Stacks, by: usize) -> Vec<OfFunction<'_>> {
+pub(super) fn functions(kind: Kind, stacks: &Stacks, by: usize) -> Vec<OfFunction<'_>> {
     let mut index: HashMap<&str, usize> = HashMap::new();
     // Each function with the number of the last stack that was counted for it.
     let mut found: Vec<(OfFunction<'_>, usize)> = Vec::new();
     for (number, stack) in stacks.stacks.iter().enumerate() {
         let value = stack.values[by];
+        let asks = |frame: &u32| {
+            let frame = &stacks.frames[*frame as usize];
+            frame.kind == FrameKind::Call && frame.hidden.is_none()
+        };
+        let own = match kind {
+            Kind::Heap => stack.frames.iter().position(asks).unwrap_or(0),
+            Kind::Cpu => 0,
+        };
         for (depth, &frame) in stack.frames.iter().enumerate() {
             let name = &*stacks.frames[frame as usize].name;
             let at = *index.entry(name).or_insert_with(|| {
@@ -84,7 +94,7 @@ pub(super) fn functions(stacks: &Stacks, by: usize) -> Vec<OfFunction<'_>> {
                 found.len() - 1
             });
             let (function, counted) = &mut found[at];
-            if depth == 0 {
+            if depth == own {
                 function.own = function.own.saturating_add(value);
             }
             if std::mem::replace(counted, number) != number {
@@ -229,7 +239,7 @@ fn table(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let by = &profile.metrics()[selection.by];
-    let functions = functions(stacks, selection.by);
+    let functions = functions(profile.kind, stacks, selection.by);
     if functions.is_empty() {
         return Ok(());
     }
@@ -266,7 +276,10 @@ pub fn json(
         .filter(|(_, metric)| metric.additive)
         .map(|(number, metric)| (metric.name.to_owned(), profile.total(number).into()))
         .collect();
-    let functions = if metrics[selection.by].additive { functions(stacks, selection.by) } else { Vec::new() };
+    let functions = match metrics[selection.by].additive {
+        true => functions(profile.kind, stacks, selection.by),
+        false => Vec::new(),
+    };
     let heading = serde_json::json!({
         "profile": profile.kind.name(),
         "program": program,

@@ -109,8 +109,8 @@ fn reports() {
     let mut json = Vec::new();
     report::json(&profile, &stacks, "app", all, &mut json).unwrap();
     let first: Value = serde_json::from_slice(json.split(|&byte| byte == b'\n').next().unwrap()).unwrap();
-    assert!(first["functions"].as_array().unwrap().contains(&of("leaf", 0, 20)), "{first}");
-    assert!(first["functions"].as_array().unwrap().contains(&of("qsort", 6, 13)), "{first}");
+    assert!(first["functions"].as_array().unwrap().contains(&of("leaf", 6, 20)), "{first}");
+    assert!(first["functions"].as_array().unwrap().contains(&of("qsort", 0, 13)), "{first}");
     assert_eq!(lines[1]["values"]["allocations"], 7);
     assert_eq!(lines[1]["frames"][0]["function"], "helper");
 }
