@@ -63,8 +63,8 @@ fn by_function(stacks: &Stacks) -> Vec<Stack> {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct OfFunction<'s> {
     pub(super) function: &'s str,
-    /// In the function itself, with what is inlined into it left out. Of memory: what it asked functions for that are not
-    /// instrumented, or hidden, as the allocator and the insides of containers are.
+    /// In the function itself, with what is inlined into it left out. Of memory: what it asked functions for that are
+    /// not instrumented, or hidden, as the allocator and the insides of containers are.
     #[serde(rename = "self")]
     pub(super) own: u64,
     /// In it and in the functions that it calls. A recursive function counts once.
