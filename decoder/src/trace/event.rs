@@ -142,7 +142,7 @@ impl fmt::Display for GapCause {
             Self::BadWord => "a word is damaged",
             Self::Middle => "recording began",
             Self::Lost => "the thread's stream before this one was lost while it changed",
-            Self::Stopped => "recording was stopped",
+            Self::Stopped => "recording was stopped: calls that had to come next may have been made",
             Self::Switched => "the thread switched to another stack",
             Self::Jumped => "`longjmp` went to an unknown place",
             Self::Full => "the file was full",

@@ -247,6 +247,8 @@ impl Replay<'_> {
             Item::Special(Special::Back | Special::Flushed, ..) => last.is_some(),
             // Behind a landing pad without a call nothing but this can come, and a thread that ends comes through all
             // of the pad's blocks.
+            // A stream stops where it writes. What had to come behind the last bits has happened, or will happen.
+            Item::Special(Special::Gap, payload, _) if payload == Gap::Stopped as u64 => true,
             Item::Special(Special::Gap, payload, _) if payload == Gap::Interrupted as u64 => {
                 self.tables.nodes[next as usize].op != Op::Resume
             }
