@@ -10,19 +10,20 @@ static const char *name = "asm";
 __attribute__((used, noinline)) static void from_asm(void) { SHOW(name); KEEP; }
 static void (*const target)(void) = from_asm;
 
-// Room for the red zone, a stack that is aligned at the call, and all registers that a call may change.
+// Calls a function with a stack that is aligned, and all registers that a call may change.
+#define CALL(room, f)                                                                                                 \
+  __asm__ volatile("movq %%rsp, %%rbx\n\t" room "andq $-64, %%rsp\n\t"                                                \
+                   "callq *%0\n\t"                                                                                    \
+                   "movq %%rbx, %%rsp"                                                                                \
+                   :                                                                                                  \
+                   : "r"(f)                                                                                           \
+                   : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2",      \
+                     "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",      \
+                     "xmm14", "xmm15", "memory", "cc")
+
 NOINLINE static int caller(int n) {
   void (*f)(void) = target;
-  __asm__ volatile("movq %%rsp, %%rbx\n\t"
-                   "subq $256, %%rsp\n\t"
-                   "andq $-64, %%rsp\n\t"
-                   "callq *%0\n\t"
-                   "movq %%rbx, %%rsp"
-                   :
-                   : "r"(f)
-                   : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3",
-                     "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
-                     "xmm15", "memory", "cc");
+  CALL("subq $256, %%rsp\n\t", f); // room for the red zone
   return n + 1;
 }
 
@@ -36,15 +37,7 @@ NOINLINE static int again(int n) {
 // The call writes to the red zone: the function keeps nothing there.
 NOINLINE static void unguarded(void) {
   void (*f)(void) = target;
-  __asm__ volatile("movq %%rsp, %%rbx\n\t"
-                   "andq $-64, %%rsp\n\t"
-                   "callq *%0\n\t"
-                   "movq %%rbx, %%rsp"
-                   :
-                   : "r"(f)
-                   : "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "xmm0", "xmm1", "xmm2", "xmm3",
-                     "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
-                     "xmm15", "memory", "cc");
+  CALL("", f);
 }
 
 int main(void) {

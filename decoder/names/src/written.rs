@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::short::operator;
 
 /// Templates of the standard library, and the defaults of their arguments from the second one on. `T` stands for the
-/// first argument, `U` for the second one.
+/// first argument, `U` for the second one. An empty text is none.
 const TEMPLATES: &[(&str, &[&str])] = &[
     ("basic_string", &["std::char_traits<T>", ALLOCATOR]),
     ("basic_string_view", &["std::char_traits<T>"]),
@@ -30,12 +30,12 @@ const TEMPLATES: &[(&str, &[&str])] = &[
     ("forward_list", &[ALLOCATOR]),
     ("set", &["std::less<T>", ALLOCATOR]),
     ("multiset", &["std::less<T>", ALLOCATOR]),
-    ("map", &["U", "std::less<T>", PAIRS]),
-    ("multimap", &["U", "std::less<T>", PAIRS]),
+    ("map", &["", "std::less<T>", PAIRS]),
+    ("multimap", &["", "std::less<T>", PAIRS]),
     ("unordered_set", &["std::hash<T>", "std::equal_to<T>", ALLOCATOR]),
     ("unordered_multiset", &["std::hash<T>", "std::equal_to<T>", ALLOCATOR]),
-    ("unordered_map", &["U", "std::hash<T>", "std::equal_to<T>", PAIRS]),
-    ("unordered_multimap", &["U", "std::hash<T>", "std::equal_to<T>", PAIRS]),
+    ("unordered_map", &["", "std::hash<T>", "std::equal_to<T>", PAIRS]),
+    ("unordered_multimap", &["", "std::hash<T>", "std::equal_to<T>", PAIRS]),
     ("stack", &["std::deque<T>"]),
     ("queue", &["std::deque<T>"]),
     ("priority_queue", &["std::vector<T>", "std::less<T>"]),
@@ -163,11 +163,8 @@ impl Reader<'_> {
     }
 }
 
-/// A default argument with the first arguments in their places. The second one is its own default, and stays.
+/// A default argument with the first arguments in their places.
 fn with_arguments(default: &str, arguments: &[String]) -> String {
-    if default == "U" {
-        return String::new();
-    }
     let mut text = String::new();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut rest = default;

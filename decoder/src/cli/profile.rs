@@ -103,9 +103,6 @@ impl Images {
     }
 }
 
-/// The option of the pass that `--pcce-heap` gives.
-const OF_HEAP: &str = "publish";
-
 /// Reads a profile, of any kind if none is given, and decodes it.
 pub fn read_profile(
     kind: Option<Kind>,
@@ -118,7 +115,7 @@ pub fn read_profile(
     if kind == Some(Kind::Heap) && !profile.exists() {
         let dictionary = pcce::load::load(program)?;
         let mut options = dictionary.modules.iter().flat_map(|module| &module.options);
-        if !options.any(|option| option == OF_HEAP) {
+        if !options.any(|option| option == pcce_options::OF_HEAP) {
             bail!(
                 "{path}: there is no such file, and {} was built without --pcce-heap: both the compiler and the link need \
                  it",

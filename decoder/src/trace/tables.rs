@@ -252,7 +252,7 @@ impl Tables {
             let function = node.function;
             match callee {
                 Some(callee) => (node.op, node.target) = (Op::Call, callee),
-                // What the linker left out calls what it left out.
+                // The linker left the caller out, so it may have left the callee out, too.
                 None if !self.functions[function as usize].is_traced => {}
                 None => {
                     return Err(InvalidTables {

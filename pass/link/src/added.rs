@@ -56,7 +56,7 @@ pub struct Added<'a> {
     /// In a traced program, each function's calls of recorded functions of other modules: their places, and the symbols
     /// of these functions.
     recorded_calls: HashMap<FunctionId, Vec<(u32, String)>>,
-    /// Those functions.
+    /// The recorded functions that other modules call so.
     entered: HashSet<Place>,
     /// In a traced program, each function's calls of functions of libraries that call nothing back.
     silent_calls: HashMap<FunctionId, Vec<u32>>,

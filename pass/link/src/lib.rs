@@ -113,12 +113,9 @@ impl Module {
     }
 }
 
-/// The option of the pass for a heap profile, which the link needs, too (`--pcce-heap`).
-const OF_HEAP: &str = "publish";
-
 /// A module that was compiled for heap profiles.
 pub fn with_heap(modules: &[Module]) -> Option<&Module> {
-    modules.iter().find(|module| module.symbols.options.iter().any(|option| option == OF_HEAP))
+    modules.iter().find(|module| module.symbols.options.iter().any(|option| option == pcce_options::OF_HEAP))
 }
 
 /// Checks that all modules were compiled with these options of the wrapper.
@@ -131,7 +128,7 @@ pub fn check_options<'a>(
 ) -> Result<(), Error> {
     for module in modules.iter().filter(|module| module.facts.is_some()) {
         for option in asked_for.clone() {
-            let of_pass = if option == "heap" { OF_HEAP } else { option };
+            let of_pass = if option == "heap" { pcce_options::OF_HEAP } else { option };
             let is_it = |given: &String| given.split('=').next() == Some(of_pass);
             if !module.symbols.options.iter().any(is_it) {
                 let module = module.symbols.name.clone();

@@ -37,6 +37,9 @@ pub const REPEATED_VARIABLE: &str = "PCCE_REPEATED";
 /// Everything that is linked must have been compiled with them.
 pub const ASKED_VARIABLE: &str = "PCCE_ASKED_FOR";
 
+/// The option of the pass that `--pcce-heap` gives.
+pub const OF_HEAP: &str = "publish";
+
 /// The prefix of all flags of the wrapper.
 pub const PREFIX: &str = "--pcce-";
 

@@ -90,13 +90,13 @@ impl Generate for Generator {
             read.ask_for(&self.instead);
             modules.push(read);
         }
-        let asked_for = env::var(pcce_options::ASKED_VARIABLE).unwrap_or_default();
-        let asked_for = asked_for.split(';').filter(|name| !name.is_empty());
+        let asked = env::var(pcce_options::ASKED_VARIABLE);
+        let asked_for = asked.as_deref().unwrap_or_default().split(';').filter(|name| !name.is_empty());
         pcce_link::check_options(&modules, asked_for.clone())?;
         // Libraries record in the program's profile.
         if let Some(module) = pcce_link::with_heap(&modules)
             && !first.is_library
-            && env::var_os(pcce_options::ASKED_VARIABLE).is_some()
+            && asked.is_ok()
             && !asked_for.clone().any(|option| option == "heap")
         {
             eprintln!(

@@ -408,7 +408,7 @@ fn pass_options(
         options.push("capture".into());
     }
     if own.heap {
-        options.push("publish".into());
+        options.push(pcce_options::OF_HEAP.into());
     }
     if own.common.hybrid && command.product == Product::Image && command.no_pie {
         options.push("no-pie".into());

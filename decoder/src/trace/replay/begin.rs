@@ -302,6 +302,11 @@ impl<'t> Replay<'t> {
     /// Tells of the activation at a place.
     pub(super) fn active(&mut self, place: usize) -> Event {
         self.state = self.next_to_report(place + 1);
+        self.active_at(place)
+    }
+
+    /// The activation at a place in the stack, from 1, as an event.
+    pub fn active_at(&self, place: usize) -> Event {
         let function = Some(self.stack[place].function).filter(|function| *function != OPEN);
         let node = self.stack[place - 1].node;
         let depth = place as u32 - 1;

@@ -245,10 +245,10 @@ impl Replay<'_> {
             // A stack can be left in a call only, and so is it with a flush. Where the tables do not say which call it
             // is, it is the first one: nothing is told that may come behind it.
             Item::Special(Special::Back | Special::Flushed, ..) => last.is_some(),
-            // Behind a landing pad without a call nothing but this can come, and a thread that ends comes through all
-            // of the pad's blocks.
             // A stream stops where it writes. What had to come behind the last bits has happened, or will happen.
             Item::Special(Special::Gap, payload, _) if payload == Gap::Stopped as u64 => true,
+            // Behind a landing pad without a call nothing but this can come, and a thread that ends comes through all
+            // of the pad's blocks.
             Item::Special(Special::Gap, payload, _) if payload == Gap::Interrupted as u64 => {
                 self.tables.nodes[next as usize].op != Op::Resume
             }

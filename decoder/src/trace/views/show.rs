@@ -14,7 +14,7 @@ use crate::show::style::{Style, shortened};
 use crate::trace::event::{End, Event, EventKind, NOT_KEPT};
 use crate::trace::file::Stream;
 use crate::trace::reader::{Reader, forked};
-use crate::trace::replay::{Active, UNKNOWN};
+use crate::trace::replay::{Replay, UNKNOWN};
 use crate::trace::tables::{NONE, Tables};
 
 /// The columns that a further place of a call needs, of lines with a width.
@@ -116,7 +116,7 @@ pub fn show<'t>(
             }
             line.clear();
             if std::mem::take(&mut is_first) && event_number > 1 {
-                active(tables, replay.stack(), event.depth, style, out)?;
+                active(tables, &replay, event.depth, style, out)?;
             }
             match json {
                 true => json_line(tables, stream, begun.number(event_number), &event, time, &mut line),
@@ -135,18 +135,18 @@ pub fn show<'t>(
     Ok(met)
 }
 
-/// What is active around the first event that is shown, at this depth: it was called before.
+/// Writes the calls around the first event that is shown. They were made before. `depth`: the event's.
 fn active(
     tables: &Tables,
-    stack: &[Active],
+    replay: &Replay<'_>,
     depth: u32,
     style: &Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     // The first activation is that of the stream's first function, or of what called it.
-    let around = stack.windows(2).take(depth as usize).enumerate();
-    for (level, pair) in around {
-        let left_out = (depth as usize).saturating_sub(ACTIVE);
+    let around = replay.stack().len().saturating_sub(1).min(depth as usize);
+    let left_out = (depth as usize).saturating_sub(ACTIVE);
+    for level in 0..around {
         let line_start = indented(" ".repeat(10), level as u32);
         if left_out > 0 && (ACTIVE / 2..ACTIVE / 2 + left_out).contains(&level) {
             if level == ACTIVE / 2 {
@@ -154,14 +154,8 @@ fn active(
             }
             continue;
         }
-        let event = Event {
-            kind: EventKind::Active,
-            depth: level as u32,
-            function: if pair[1].function == UNKNOWN { NONE } else { pair[1].function },
-            node: pair[0].node,
-            value: 0,
-        };
-        if event.function == NONE && event.node == NONE {
+        let event = replay.active_at(level + 1);
+        if event.function == UNKNOWN || event.function == NONE && event.node == NONE {
             writeln!(out, "{line_start}<unknown calls>")?;
             continue;
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{pcce_trace, record};
 use pcce_testsuite::turns::in_turn;
-use pcce_testsuite::{artifact, command, repository, run, work_folder};
+use pcce_testsuite::{artifact, command, llvm, repository, run, work_folder};
 
 /// Builds the program, each module by itself.
 fn build(folder: &Path, flags: &[&str], mode: &str) -> PathBuf {
@@ -64,5 +64,28 @@ fn calls_of_other_modules_are_told_by_codes() {
         assert!(differs.is_none(), "{flags:?}: {differs:?}");
         assert_eq!(linked_events.len(), events.len(), "{flags:?}");
         assert!(linked_words * 4 < words * 3, "{flags:?}: {linked_words} words, and {words} in module mode");
+    }
+}
+
+/// Functions of the program that have names of the C library's are recorded, whoever calls them.
+#[test]
+fn names_of_the_library_may_be_the_programs() {
+    let sources = repository().join("testsuite/traces/library_names");
+    let plain = work_folder("trace_library_names").join("plain.o");
+    run(command(llvm("clang"), &["-O1", "-c"]).arg(sources.join("plain.c")).arg("-o").arg(&plain))
+        .expect_success();
+    for level in ["-O0", "-O1", "-O2"] {
+        let program = plain.with_file_name(level);
+        let flags = ["--pcce-trace", "--pcce-verify", "--pcce-mode=link", "-fno-builtin", "-g", level, "-o"];
+        let files = ["caller.c", "own.c"].map(|name| sources.join(name));
+        run(command(artifact("pcce-clang"), &flags).arg(&program).args(&files).arg(&plain)).expect_success();
+        let trace = program.with_extension("trace");
+        assert_eq!(record(&mut command(&program, &[]), &trace).stdout, "44\n", "{level}");
+        let checked = pcce_trace(&["check"], &program, &trace).expect_success().stdout;
+        assert!(checked.contains(", 0 chunks do not match"), "{level}: {checked}");
+        let events = pcce_trace(&["show"], &program, &trace).expect_success().stdout;
+        let count = |what: &str| events.lines().filter(|line| line.contains(what)).count();
+        // Once a round by its caller, and once by code without the pass.
+        assert_eq!((count(" regcomp at "), count(" regcomp")), (3, 6), "{level}: {events}");
     }
 }
