@@ -113,6 +113,42 @@ pub(crate) enum Piece {
     Damaged,
 }
 
+/// What a piece says about the calls of its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PieceClass {
+    /// A call, by its site.
+    Call(u32),
+    /// A function, or a place in one, that is active without a call site: the innermost one of a point.
+    Function,
+    /// Code that is not instrumented.
+    Outside,
+    /// Functions have left their activations to others.
+    Left,
+    /// A signal handler begins here.
+    Handler,
+    /// The thread, or the task, begins here.
+    Origin,
+    /// Calls may be missing here.
+    Missing,
+}
+
+impl Piece {
+    pub(crate) fn class(self) -> PieceClass {
+        match self {
+            Self::Site(site) => PieceClass::Call(site),
+            Self::AnyLine(_) | Self::Function(_) | Self::Place(..) => PieceClass::Function,
+            Self::Uninstrumented(_) | Self::Absent(_) | Self::Named(FrameKind::Uninstrumented, ..) => {
+                PieceClass::Outside
+            }
+            Self::Tail(_) | Self::MayHaveLeft | Self::Named(FrameKind::Tail, ..) => PieceClass::Left,
+            Self::Named(..) => PieceClass::Function,
+            Self::Signal => PieceClass::Handler,
+            Self::Thread | Self::Task => PieceClass::Origin,
+            Self::Unknown(_) | Self::UnknownModule(_) | Self::Truncated | Self::Damaged => PieceClass::Missing,
+        }
+    }
+}
+
 /// The pieces from the end of the run before up to `end`, `count` times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {

@@ -30,7 +30,7 @@ use numbers::Numbers;
 
 use super::Functions;
 use crate::Decoder;
-use crate::context::{Context, FrameKind, Piece, Run};
+use crate::context::{Context, Piece, PieceClass, Run};
 use crate::decode::DecodeError;
 use crate::images::symbols::Symbols;
 use crate::show::render::{Format, Renderer};
@@ -395,41 +395,32 @@ impl<'a> Places<'a> {
             let told_late = innermost && inner != Inner::Other || inner == Inner::Resumes;
             let (decoder, records) = (self.decoder, self.records);
             // A function that has left its activation to this one has taken its own record off.
-            let is_left_to = matches!(
-                self.context.pieces.get(number + 1),
-                Some(Piece::Tail(_) | Piece::MayHaveLeft | Piece::Named(FrameKind::Tail, ..))
-            );
+            let outer = self.context.pieces.get(number + 1);
+            let is_left_to = outer.is_some_and(|piece| piece.class() == PieceClass::Left);
             let reaches = |place: usize| {
                 told_late && (is_left_to || may_reach(&decoder.images.symbols, records.get(place), owner))
             };
             self.step(|record| record.functions.contains(&owner), reaches);
             return true;
         }
-        match piece {
-            Piece::Site(site) => self.step(|record| record.site == Some(site), |_| false),
-            Piece::Signal => {
+        match piece.class() {
+            PieceClass::Call(site) => self.step(|record| record.site == Some(site), |_| false),
+            PieceClass::Handler => {
                 (self.innermost, self.jumps) = (true, false);
                 let other = self.other_handlers;
                 self.step(|record| record.signal, |_| other);
             }
-            Piece::Unknown(_) | Piece::UnknownModule(_) | Piece::Truncated | Piece::Damaged => {
+            PieceClass::Missing => {
                 self.at =
                     self.at.first().map_or_else(Vec::new, |&first| (first..=self.records.len()).collect());
                 return false;
             }
-            Piece::Named(FrameKind::Uninstrumented, image, name) => {
-                self.jumps |= self.name(image, name) == Some(functions::LONGJMP);
+            PieceClass::Outside => {
+                if let Piece::Named(_, image, name) = piece {
+                    self.jumps |= self.name(image, name) == Some(functions::LONGJMP);
+                }
             }
-            Piece::Function(_)
-            | Piece::AnyLine(_)
-            | Piece::Uninstrumented(_)
-            | Piece::Absent(_)
-            | Piece::Tail(_)
-            | Piece::MayHaveLeft
-            | Piece::Named(..)
-            | Piece::Place(..)
-            | Piece::Thread
-            | Piece::Task => {}
+            PieceClass::Function | PieceClass::Left | PieceClass::Origin => {}
         }
         true
     }
@@ -454,20 +445,15 @@ impl<'a> Places<'a> {
     /// The kind of code that is active further in than the function of a piece.
     fn inner(&self, number: usize) -> Inner {
         let Some(inner) = number.checked_sub(1) else { return Inner::Nothing };
-        let name = match self.context.pieces[inner] {
-            Piece::Signal
-            | Piece::Uninstrumented(None)
-            | Piece::Absent(_)
-            | Piece::Tail(_)
-            | Piece::MayHaveLeft
-            | Piece::Named(FrameKind::Tail, ..) => return Inner::Nothing,
-            Piece::Uninstrumented(Some(name)) => Some(self.decoder.images.symbols.linkage_name(name)),
-            Piece::Named(FrameKind::Uninstrumented, image, name) => self.name(image, name),
-            Piece::Site(_) | Piece::AnyLine(_) | Piece::Function(_) | Piece::Place(..) | Piece::Named(..) => {
-                None
-            }
-            Piece::Thread | Piece::Task | Piece::Unknown(_) | Piece::UnknownModule(_) => None,
-            Piece::Truncated | Piece::Damaged => None,
+        let piece = self.context.pieces[inner];
+        let name = match piece.class() {
+            PieceClass::Handler | PieceClass::Left => return Inner::Nothing,
+            PieceClass::Outside => match piece {
+                Piece::Uninstrumented(Some(name)) => Some(self.decoder.images.symbols.linkage_name(name)),
+                Piece::Named(_, image, name) => self.name(image, name),
+                _ => return Inner::Nothing,
+            },
+            PieceClass::Call(_) | PieceClass::Function | PieceClass::Origin | PieceClass::Missing => None,
         };
         match name {
             Some("_Unwind_Resume") => Inner::Resumes,

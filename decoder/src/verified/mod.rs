@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead};
 
 use crate::Decoder;
-use crate::context::{Context, Piece};
+use crate::context::{Context, PieceClass};
 use crate::images::symbols::Symbols;
 use crate::numbers::Numbers;
 
@@ -189,15 +189,15 @@ impl Checker<'_> {
         let (mut calls, mut whole) = (0, true);
         for (pieces, count) in context.slices() {
             for piece in (0..count).flat_map(|_| pieces) {
-                match piece {
-                    Piece::Site(site) => {
+                match piece.class() {
+                    PieceClass::Call(site) => {
                         calls += 1;
                         // Behind a boundary, calls are missing, and no others are there.
                         loop {
                             let Some(expected) = self.next(&mut node)? else {
                                 return Err(format!("call {calls} is none of the shadow stack"));
                             };
-                            if expected == *site {
+                            if expected == site {
                                 break;
                             }
                             if whole {
@@ -205,12 +205,8 @@ impl Checker<'_> {
                             }
                         }
                     }
-                    Piece::Function(_)
-                    | Piece::Uninstrumented(_)
-                    | Piece::Absent(_)
-                    | Piece::Tail(_)
-                    | Piece::MayHaveLeft => {}
-                    _ => whole = false,
+                    PieceClass::Function | PieceClass::Outside | PieceClass::Left => {}
+                    PieceClass::Handler | PieceClass::Origin | PieceClass::Missing => whole = false,
                 }
             }
         }

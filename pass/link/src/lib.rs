@@ -31,7 +31,7 @@ use pcce_dictionary::section::{self, Record};
 use pcce_encoding::{Encoding, FunctionId};
 pub use pcce_model::Wanted;
 use pcce_model::numbers::Numbers;
-use pcce_model::plan::{Action, described};
+use pcce_model::plan::described;
 use pcce_model::slice::{Decided, Facts, Slice};
 use pcce_model::{
     Function, Matched, Mode, Pointer, Program, TailCallee, Targets, TypeId, derive, missing_target,
@@ -373,8 +373,7 @@ impl Whole<'_> {
     /// The bytes of sites whose calls run tasks, as offsets in the site arrays of all modules.
     fn sites_of_tasks(&self) -> impl Iterator<Item = u32> {
         let runs = |&(id, c, _): &(FunctionId, usize, u32)| {
-            self.program[id].calls[c].kind.runs_task()
-                && matches!(self.decided.action(id, c), Action::Push(_))
+            self.program[id].calls[c].kind.runs_task() && self.decided.action(id, c).pushes()
         };
         self.sites().filter(runs).map(|(id, c, _)| {
             let site = self.added.sites_of(id)[c].expect("it has one").call;
@@ -396,7 +395,7 @@ impl Whole<'_> {
         for (id, c, _) in self.sites() {
             let known = self.decided.frame_offset(id, c).is_some();
             let is_direct = self.program[id].calls[c].kind.callee().is_some();
-            if known && is_direct && matches!(self.decided.action(id, c), Action::Push(_)) {
+            if known && is_direct && self.decided.action(id, c).pushes() {
                 let site = self.added.sites_of(id)[c].expect("it has one").call;
                 set(self.added.first_byte(id) + site, SiteByte::KNOWN_BASE);
             }

@@ -27,6 +27,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 pub mod thunks;
+pub mod verify;
 
 pub use error::Error;
 pub use graph::derive;

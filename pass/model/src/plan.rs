@@ -33,6 +33,40 @@ pub enum Action {
     Publish,
 }
 
+impl Action {
+    /// Returns whether a frame is on the chain during the call.
+    pub fn pushes(self) -> bool {
+        match self {
+            Self::Push(_) => true,
+            Self::None | Self::Add(_) | Self::Replace(_) | Self::Publish => false,
+        }
+    }
+
+    /// Returns whether the callee may read memory of this activation: a frame on the chain, or the published site.
+    pub fn shows_memory(self) -> bool {
+        match self {
+            Self::Push(_) | Self::Publish => true,
+            Self::None | Self::Add(_) | Self::Replace(_) => false,
+        }
+    }
+
+    /// Returns whether code before and after the call changes what the thread's block says.
+    pub fn changes_block(self) -> bool {
+        match self {
+            Self::Add(_) | Self::Push(_) | Self::Publish => true,
+            Self::None | Self::Replace(_) => false,
+        }
+    }
+
+    /// The value that is added to the id for the call.
+    pub fn added(self) -> u64 {
+        match self {
+            Self::Add(value) => value,
+            Self::None | Self::Push(_) | Self::Replace(_) | Self::Publish => 0,
+        }
+    }
+}
+
 /// The start of ids in the sub-path that a push begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Push {
@@ -92,11 +126,6 @@ impl PlannedCall {
             replaceable: false,
             number: None,
         }
-    }
-
-    /// Returns whether the action is a push.
-    pub fn pushes(&self) -> bool {
-        matches!(self.action, Action::Push(_))
     }
 
     /// The state that the action needs.
@@ -410,7 +439,7 @@ impl<'a> Maker<'a> {
             };
             let frame = self.basis.used.and_then(|used| used.hybrid.frame_offset(call.edge?));
             let keeps_frame = frame.is_some_and(|frame| frame != hybrid::JUMP);
-            let runs_task = call.kind.runs_task() && matches!(action, Action::Push(_));
+            let runs_task = call.kind.runs_task() && action.pushes();
             calls.push(PlannedCall {
                 runs_task,
                 creation_site,
@@ -549,7 +578,7 @@ pub(crate) fn place_frame<'f>(
     calls: &[PlannedCall],
     flow: impl FnOnce() -> &'f [FlowBlock],
 ) -> Option<FrameBegins> {
-    let mut pushing = calls.iter().filter(|call| call.pushes()).map(|call| call.call).peekable();
+    let mut pushing = calls.iter().filter(|call| call.action.pushes()).map(|call| call.call).peekable();
     pushing.peek()?;
     if function.reads_state {
         // The function may switch to another state.

@@ -442,7 +442,7 @@ pub fn planned(
             };
             let action = Action::from(row.does);
             calls.push(PlannedCall {
-                runs_task: function.calls[call].kind.runs_task() && matches!(action, Action::Push(_)),
+                runs_task: function.calls[call].kind.runs_task() && action.pushes(),
                 creation_site: row.sites.creation,
                 keeps_frame: row.keeps_frame,
                 replaceable: row.replaceable,

@@ -10,7 +10,7 @@
 
 use pcce_encoding::{Encoding, FunctionId};
 
-use crate::plan::{Action, action};
+use crate::plan::action;
 use crate::{Call, CallKind, Function, Program, Source};
 
 /// The suffix of a thunk's name, behind its caller's name. From the second thunk of a caller on, a number
@@ -63,7 +63,7 @@ pub fn outline(program: &mut Program, encoding: &mut Encoding, source: &dyn Sour
 fn choose(program: &Program, encoding: &Encoding, source: &dyn Source) -> Vec<Thunk> {
     let mut thunks = Vec::new();
     for (id, function) in program.iter().filter(|(_, function)| !function.silent) {
-        let pushes = |call: &Call| matches!(action(program, encoding, function, call), Action::Push(_));
+        let pushes = |call: &Call| action(program, encoding, function, call).pushes();
         let pushing: Vec<usize> = (0..function.calls.len()).filter(|&c| pushes(&function.calls[c])).collect();
         let expected: f64 = pushing.iter().map(|&c| function.calls[c].frequency).sum();
         if expected > SELDOM {

@@ -11,7 +11,7 @@ use pcce_abi::trace::{
 
 use super::stacks::{Jumps, Landings, Stacks};
 use super::{Active, MAX_DEPTH, OPEN, Ready, Replay, State, UNKNOWN};
-use crate::context::{Context, FrameKind, Piece};
+use crate::context::{Context, FrameKind, Piece, PieceClass};
 use crate::token::Token;
 use crate::trace::bits::Bits;
 use crate::trace::event::{Event, EventKind, GapCause};
@@ -145,23 +145,13 @@ impl Contexts {
         // Here the beginning of the stream is known.
         let mut outermost = OPEN;
         for piece in pieces {
-            match *piece {
-                Piece::Site(site) => nodes.extend(self.node(tables, site)),
-                Piece::Uninstrumented(_) | Piece::Absent(_) | Piece::Named(FrameKind::Uninstrumented, ..) => {
-                }
-                Piece::Tail(_) | Piece::MayHaveLeft | Piece::Named(FrameKind::Tail, ..) => {}
+            match piece.class() {
+                PieceClass::Call(site) => nodes.extend(self.node(tables, site)),
+                PieceClass::Outside | PieceClass::Left => {}
                 // Handlers have streams of their own.
-                Piece::Signal if level > 0 => break,
-                Piece::Thread | Piece::Task => break,
-                Piece::Signal
-                | Piece::Function(_)
-                | Piece::AnyLine(_)
-                | Piece::Place(..)
-                | Piece::Named(..)
-                | Piece::Unknown(_)
-                | Piece::UnknownModule(_)
-                | Piece::Truncated
-                | Piece::Damaged => {
+                PieceClass::Handler if level > 0 => break,
+                PieceClass::Origin => break,
+                PieceClass::Handler | PieceClass::Function | PieceClass::Missing => {
                     outermost = UNKNOWN;
                     break;
                 }

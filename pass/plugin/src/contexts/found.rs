@@ -11,7 +11,7 @@ use crate::handles::FunctionCode;
 use crate::llvm::{Address, Block, Builder, Instruction, Word};
 use pcce_abi::layout;
 use pcce_model::Function;
-use pcce_model::plan::{Action, PlannedFunction};
+use pcce_model::plan::PlannedFunction;
 use pcce_model::states::{RARELY, known};
 
 /// The place of the state.
@@ -53,7 +53,7 @@ impl<'m> Found<'m> {
         for call in &planned.calls {
             let value = code.calls[call.call];
             first.entry(value.block()).or_insert(call.call);
-            pushes.extend(matches!(call.action, Action::Push(_)).then_some(*value));
+            pushes.extend(call.action.pushes().then_some(*value));
         }
         let (mut expected, mut calls, mut ends, mut others) = (0.0, HashSet::new(), Vec::new(), false);
         let blocks = code.value.blocks();

@@ -402,7 +402,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         };
         self.found.write(self.b, self.symbols, *instruction, at);
         // The callee reaches frames and records of this activation through the thread's block.
-        let reaches = matches!(call.action, Action::Push(_) | Action::Publish)
+        let reaches = call.action.shows_memory()
             || self.entry_frame.is_some()
             || self.shadow.is_some();
         if call.keeps_frame || reaches {
@@ -410,7 +410,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
         let replaced = if let Action::Replace(runtime) = call.action { Some(runtime) } else { None };
         let shadow = self.shadow.filter(|_| replaced.is_none());
-        let acts = !matches!(call.action, Action::None | Action::Replace(_)) || call.creation_site.is_some();
+        let acts = call.action.changes_block() || call.creation_site.is_some();
         if acts || shadow.is_some() || [call.before, call.behind] != [State::Found; 2] {
             let behind = places::behind(instruction);
             self.b.before(at, *instruction);
@@ -436,7 +436,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
             self.b.store(self.b.module.const_i64(0), self.b.offset(shadow, layout::SHADOW_LEFT));
         }
-        if let Action::Push(_) = call.action {
+        if call.action.pushes() {
             let frame = self.frame();
             if self.planned.frame.as_ref().is_some_and(|begins| begins.at_pushes.contains(&call.call)) {
                 self.begin(frame);

@@ -10,6 +10,11 @@ use core::mem::offset_of;
 use crate::abi::layout;
 use crate::jump::{Saved, prepare};
 
+/// Offset of the runtime's words in a buffer of `setjmp`: after the registers, a word for whether signals are kept, and
+/// the 64 signals that exist. `pthread_cleanup_push` has buffers that end with these words, and uses them after
+/// `setjmp`. With shadow stacks libc would use one of them; no image with the runtime has these.
+pub const SAVED_AT: usize = 80;
+
 /// The stack pointer that `longjmp` sets: the seventh word of glibc's `jmp_buf`, which is mangled: an exclusive or with
 /// a word of the thread's descriptor, then rotated to the left by 17 bits.
 ///
@@ -73,9 +78,9 @@ global_asm!(
     ".popsection",
     id = const layout::TLS_ID,
     top = const layout::TLS_TOP,
-    saved_id = const Saved::OFFSET + offset_of!(Saved, id),
-    saved_top = const Saved::OFFSET + offset_of!(Saved, top),
-    sealed = const Saved::OFFSET + offset_of!(Saved, sealed),
+    saved_id = const SAVED_AT + offset_of!(Saved, id),
+    saved_top = const SAVED_AT + offset_of!(Saved, top),
+    sealed = const SAVED_AT + offset_of!(Saved, sealed),
     seal = const Saved::SEAL,
 );
 

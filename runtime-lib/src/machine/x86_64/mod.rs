@@ -9,7 +9,7 @@ use core::arch::asm;
 use crate::Registers;
 
 pub use self::fault::{fault_of, go_back, sound_thread};
-pub use self::jump::jump_target;
+pub use self::jump::{SAVED_AT, jump_target};
 
 /// The runtime's version as the loader has bound its name: it is that of another runtime, where that comes first.
 pub fn bound_version() -> *const u8 {
