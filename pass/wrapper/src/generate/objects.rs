@@ -130,9 +130,9 @@ impl Cache {
                 .collect();
             entries.sort_unstable();
             let mut all: u64 = entries.iter().map(|(_, size, _)| size).sum();
-            let most = self.size / FOLDERS;
+            let max_size = self.size / FOLDERS;
             for (_, size, path) in entries {
-                if all <= most {
+                if all <= max_size {
                     break;
                 }
                 let _ = fs::remove_file(path);
@@ -216,7 +216,7 @@ mod tests {
         let left: Vec<u8> = (0..4).filter(|n| cache.place(&key(*n)).exists()).collect();
         assert_eq!(left, [0, 2, 3]);
         assert!(others.exists());
-        // It is too large for its folder.
+        // This object is too large for its folder.
         cache.put(&key(9), &object(folder.path(), &[0; 3001]));
         assert!(!cache.place(&key(9)).exists());
     }
