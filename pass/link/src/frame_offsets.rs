@@ -20,7 +20,7 @@ pub struct InModules<'a> {
     pub modules: &'a [Module],
     /// The places of functions.
     pub added: &'a Added<'a>,
-    
+
     pub program: &'a Program,
 }
 

@@ -17,7 +17,6 @@ use crate::scratch::{Place, Scratch};
 
 /// The functions of all modules, one module after the other.
 pub struct Merged {
-    
     pub functions: Vec<Function>,
     /// Calls that stay tail calls, by their places in the lists of their modules.
     pub kept_tails: Vec<(FunctionId, usize)>,

@@ -1,7 +1,7 @@
 //! The additional object of the second link: the dictionary, the modules' site arrays, and verify mode's
 //! tables.
 //!
-//! It is written as assembly, since only the linker knows the addresses.
+//! The object is written as assembly, since only the linker knows the addresses.
 
 use std::fmt::Write as _;
 

@@ -36,7 +36,7 @@ pub struct Member {
 
 #[derive(Debug)]
 pub struct Archive {
-    /// Where it is.
+    /// The archive's own path.
     pub path: PathBuf,
     /// In order.
     pub members: Vec<Member>,

@@ -225,7 +225,7 @@ fn cluster(word: &[u8]) -> Option<impl Iterator<Item = (u8, Meaning)>> {
     all.filter(|all| all.len() > 1 && !known).map(Vec::into_iter)
 }
 
-/// Where the option's value is, its meaning, and the value if it is in the same word.
+/// The position of the option's value, the option's meaning, and the value if it is in the same word.
 fn option(word: &[u8]) -> (Takes, Meaning, Option<&OsStr>) {
     let dashes = if word.starts_with(b"--") { 2 } else { 1 };
     let rest = &word[dashes..];

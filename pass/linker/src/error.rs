@@ -27,7 +27,7 @@ pub enum Error {
     #[error("the linker `{}` was ended by signal {signal}; there is no output", .program.display())]
     Signal {
         program: PathBuf,
-        /// Which signal.
+        /// The signal's number.
         signal: i32,
     },
     /// There is no linker.
@@ -88,7 +88,7 @@ pub enum Error {
     Joined {
         /// The object.
         file: String,
-        /// How many.
+        /// The number of modules.
         modules: usize,
     },
     /// A module that was joined with something else.
@@ -148,7 +148,7 @@ pub enum Error {
     LinkedTwice {
         /// The object.
         file: String,
-        /// How often.
+        /// How often the module was linked.
         times: usize,
     },
     /// Two objects with the id of one module.
@@ -223,7 +223,7 @@ pub enum Error {
     )]
     KeptNowhere {
         program: PathBuf,
-        /// Where it would be.
+        /// The places where the kept file would be.
         places: Vec<PathBuf>,
     },
     /// The kept file is of another build.

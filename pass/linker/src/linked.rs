@@ -53,7 +53,7 @@ pub struct Linked {
 /// An object and its place.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// Where it is.
+    /// The object's place among the inputs.
     pub place: Place,
     /// The file under the name that the linker uses.
     pub file: PathBuf,

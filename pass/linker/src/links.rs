@@ -27,7 +27,7 @@ pub struct Links<'a> {
     pub command: &'a Command,
     /// The folder of the link.
     pub scratch: Scratch,
-    /// Where the link keeps its inputs.
+    /// The place for the link's kept inputs.
     pub keeps: Option<keep::Place>,
     /// The kept link that is made again.
     pub before: Option<Before<'a>>,

@@ -45,7 +45,7 @@ impl Wanted {
     /// Reads the files with lists of names.
     ///
     /// # Errors
-    /// One cannot be read.
+    /// A file cannot be read.
     pub fn read(options: &Common) -> Result<Self, Error> {
         let mut wanted = Self {
             counts_calls: options.profile_generate.is_some(),

@@ -51,8 +51,8 @@ impl Numbers {
     /// function and place in its calls, innermost first.
     ///
     /// Small ranges come first: a number with fewer digits leaves more room for the number of a chain of frames beside
-    /// it. Where all do not fit below 2⁶³, the rarest places have none. In libraries, no place has a range: nothing
-    /// would tell the numbers of one image from those of another.
+    /// it. If not all fit below 2⁶³, the rarest places have none. In libraries, no place has a range: nothing would
+    /// tell the numbers of one image from those of another.
     pub fn new<'l>(
         program: &Program,
         encoding: &Encoding,

@@ -146,7 +146,7 @@ pub enum Leaves {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedFunction {
     pub calls: Vec<PlannedCall>,
-    /// Where the frame for its pushes is begun, if it pushes.
+    /// The places where the frame for its pushes is begun, if it pushes.
     pub frame: Option<FrameBegins>,
     /// Updates of the state between its blocks.
     pub updates: Vec<Update>,

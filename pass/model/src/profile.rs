@@ -1,9 +1,9 @@
 //! The profile of calls that a program has written, matched with a module. (The plugin inserts the code that
 //! writes it.)
 //!
-//! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls.
-//! Where the sources have changed, functions are found by their names, and the calls in them by the functions
-//! they call.
+//! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls. If
+//! the sources have changed, functions are found by their names, and the calls in them by the functions they
+//! call.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -30,9 +30,9 @@ pub fn counted<'a>(
     })
 }
 
-/// A call through a pointer that pushes is compared with a target that receives at least one in so many of
-/// its calls. The comparison costs about one addition. It saves a push, worth four, less the addition of the
-/// direct call.
+/// A call through a pointer that pushes is compared with a target that receives at least one in this number
+/// of its calls. The comparison costs about one addition. It saves a push, worth four, less the addition of
+/// the direct call.
 const MAX_CALLS_PER_HIT: f64 = 3.0;
 
 /// A profile of calls, by the names of functions.
@@ -149,7 +149,7 @@ impl Profile {
         let mut index: HashMap<&str, FunctionId> = HashMap::new();
         for (id, function) in program.iter() {
             let known = index.entry(&function.name).or_insert(id);
-            // Where functions of several modules have one name, take the one that pointers may reach.
+            // If functions of several modules have one name, the one that pointers may reach counts.
             if function.external || function.otherwise_used {
                 *known = id;
             }
@@ -249,7 +249,7 @@ pub struct Candidate {
     number: usize,
     /// The target.
     pub callee: FunctionId,
-    /// How often it was reached.
+    /// How often the call reached the target.
     pub count: u64,
 }
 

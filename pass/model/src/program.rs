@@ -129,7 +129,8 @@ impl CallKind {
         }
     }
 
-    /// Returns whether the call runs a task of the runtime's. Such a call always pushes, in its own function.
+    /// Returns whether the call runs one of the runtime's tasks. Such a call always pushes, in its own
+    /// function.
     pub fn runs_task(&self) -> bool {
         matches!(self, Self::External(name) if name == pcce_abi::functions::TASK_RUN)
     }
@@ -175,7 +176,7 @@ impl RuntimeCall {
 /// A call in an instrumented function.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
-    /// What it is.
+    /// The kind of the call.
     pub kind: CallKind,
     /// The number of its basic block.
     pub block: u32,
@@ -232,7 +233,7 @@ impl Call {
 /// The callee of a call that must stay a tail call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TailCallee {
-    /// This function.
+    /// A function of the program.
     Known(#[serde(with = "number")] FunctionId),
     /// Any function that a call through such a pointer may reach.
     Pointer(Pointer),

@@ -106,7 +106,7 @@ struct Needed {
 struct Segment {
     after_call: Option<Needed>,
     before_call: Option<Needed>,
-    /// It has the state that the function found.
+    /// The segment must have the state that the function found.
     is_found: bool,
     /// The frame was begun on every way to it.
     is_begun: bool,
@@ -160,7 +160,7 @@ pub fn keep<'f>(
         let call = &function.calls[call.call];
         call.ends_block && call.kind == CallKind::Asm
     };
-    // Such functions look at the state, or replace it. Assembly may jump elsewhere from the end of its block.
+    // Functions that read the state, or return twice, look at the state or replace it. Assembly may jump elsewhere from the end of its block.
     if function.reads_state || function.returns_twice || !calls.iter().any(acts) || calls.iter().any(jumps) {
         return Vec::new();
     }

@@ -1,9 +1,9 @@
 //! Calls that stay tail calls, and calls that may become jumps.
 //!
-//! A tail call leaves no frame, and contexts must say so. Where a push has begun the sub-path, the function
-//! that makes the tail call marks the frame. Open calls push nothing: there the dictionary says which
-//! functions may have replaced the callee ([`find_groups`]). For that, a call through a pointer may reach any
-//! function of its type whose address such a pointer may hold.
+//! A tail call leaves no frame, and contexts must say so. If a push has begun the sub-path, the function that
+//! makes the tail call marks the frame. Open calls push nothing: there the dictionary says which functions
+//! may have replaced the callee ([`find_groups`]). For that, a call through a pointer may reach any function
+//! of its type whose address such a pointer may hold.
 //!
 //! Nothing can be undone after a tail call, so an ordinary tail call that is instrumented needs stack. Where
 //! ordinary tail calls alone make a cycle, the plain program recurses in constant stack, to any depth. There

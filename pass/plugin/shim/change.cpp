@@ -319,7 +319,7 @@ LLVMValueRef pcce_shim_go_through_thunk(LLVMValueRef V, LLVMValueRef ThunkV) {
     New = Plain;
   }
   New->setCallingConv(T->getCallingConv());
-  // How values are passed must be the same on both sides.
+  // Both sides must pass values in the same way.
   const AttributeList Expected = T->getAttributes();
   for (unsigned I : Expected.indexes())
     for (Attribute::AttrKind Kind : {Attribute::ZExt, Attribute::SExt, Attribute::Nest})

@@ -49,7 +49,7 @@ public:
   // Returns an instruction that calls Callee from the first byte of F: the data that F begins with.
   virtual llvm::Constant *callAtEntry(llvm::Function &F, llvm::Function &Callee) const = 0;
   // Returns instructions that jump from the first byte of F to Copy if the byte Off is 0: the data that F begins with.
-  // `Through`: Off is a pointer to the byte. They may change the register that calls by the linker's stubs change.
+  // `Through`: Off is a pointer to the byte. They may change the register that the linker's stubs change.
   virtual llvm::Constant *jumpAtEntry(llvm::Function &F, llvm::Function &Copy, llvm::GlobalVariable &Off,
                                       bool Through) const = 0;
 };

@@ -136,7 +136,7 @@ void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
   FunctionCallee Enter =
       F.getParent()->getOrInsertFunction(StringRef(Name, Len), Type::getVoidTy(F.getContext()));
   auto *Callee = cast<Function>(Enter.getCallee());
-  // It is in the same image.
+  // The callee is in the same image.
   Callee->setVisibility(GlobalValue::HiddenVisibility);
   Callee->setDSOLocal(true);
   F.setPrologueData(machineOf(*F.getParent()).callAtEntry(F, *Callee));

@@ -1,6 +1,6 @@
 //! Errors of the pass. Each ends the compilation. Its text names the thing, the cause and the cure.
 
-/// What ends the compilation.
+/// An error that ends the compilation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -109,7 +109,7 @@ impl<'m> Code<'m> {
 /// Second bodies of functions. A function without a second body is listed with its only body.
 pub struct SecondBodies<'m> {
     pub code: Code<'m>,
-    /// Which functions have one, in the order of their numbers.
+    /// Whether each function has a second body, in the order of their numbers.
     is_second: Vec<bool>,
     suffix: &'static str,
 }

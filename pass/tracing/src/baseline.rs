@@ -249,7 +249,7 @@ impl Function<'_> {
         }
     }
 
-    /// Lines 15 to 19: the site writes nothing, if the next numbers can be told without it.
+    /// Lines 15 to 19: the site writes nothing, if the next numbers can be determined without it.
     fn remove(&mut self, node: usize, before: &[Vec<u32>]) {
         self.chosen[node] = false;
         let mut old: Vec<(usize, First)> = Vec::new();

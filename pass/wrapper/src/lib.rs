@@ -39,7 +39,7 @@ use std::{env, fs, io};
 use pcce_options::PassOptions;
 use plan::{Facts, Plan};
 
-/// Which of the two compilers runs.
+/// The compiler that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// `pcce-clang`, which runs `clang`.

@@ -32,7 +32,7 @@ use crate::mode;
 /// The inputs of the plan besides the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Where the project's files are.
+    /// The places of the project's files.
     pub files: Files,
     /// The working directory, absolute.
     pub working_directory: PathBuf,
@@ -63,7 +63,7 @@ pub struct Plan {
     pub captures: bool,
     /// For a link through `pcce-ld`: the user's linker, as clang names it.
     pub linker: Option<OsString>,
-    /// Where the link keeps its inputs.
+    /// The place for the link's kept inputs.
     pub keep: Option<PathBuf>,
     /// The link's options of the pass that all its inputs must have been compiled with.
     pub asked_for: Vec<String>,
@@ -324,7 +324,7 @@ fn add_runtime(
         added.separate("-L", &files.libraries);
         if trace {
             added.flag("-lpcce_trace");
-            // Its functions keep registers that lazy binding would overwrite.
+            // The tracer's functions keep registers that lazy binding would overwrite.
             added.flag("-Wl,-z,now");
             // libtool gives the objects that it has seen the compiler add.
             let module = files.trace_module();

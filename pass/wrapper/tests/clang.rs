@@ -281,7 +281,7 @@ fn bitcode_in_a_link_in_module_mode_is_an_error() {
                 && stderr.contains("without `-emit-llvm`"),
             "{inputs:?}: {stderr}"
         );
-        // Where no mode is named, bitcode is linked in lto mode.
+        // Without a named mode, bitcode is linked in lto mode.
         let jobs = wrapper.jobs(inputs);
         assert!(jobs.iter().any(|job| job.contains("--load-pass-plugin=")), "{jobs:#?}");
     }
@@ -316,7 +316,7 @@ fn newer_bitcode_is_linked_by_its_own_llvm() {
     assert!(stderr.contains(&format!("bitcode of LLVM {newer}, which lld {own} cannot read")), "{stderr}");
     assert!(stderr.contains(&format!("make install LLVM={newer}")), "{stderr}");
 
-    // A stand-in for the other compiler, which says what it is asked.
+    // A stand-in for the other compiler, which prints its arguments.
     let plugin = wrapper.path(&format!("prefix/lib/pcce/llvm-{newer}/libpcce_pass.so"));
     fs::create_dir_all(plugin.parent().unwrap()).unwrap();
     fs::write(&plugin, "").unwrap();

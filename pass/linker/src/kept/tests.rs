@@ -148,7 +148,7 @@ fn names_and_sizes_are_not_believed() {
     {
         let changed = with_manifest(&bytes, |manifest| manifest.files[0].name = Name(name.into()));
         let _ = open(folder, &changed);
-        // The same name twice, and a file where a folder is.
+        // One name for two files, and a file where a folder is.
         let changed = with_manifest(&bytes, |manifest| manifest.files[1].name = Name(name.into()));
         let _ = open(folder, &changed);
     }

@@ -154,11 +154,11 @@ fn must_push(mode: &Mode<'_>, callee: Function) -> bool {
 fn callers_push_for_functions_that_cannot_be_entered_with_an_id() {
     assert!(!must_push(&MODULE, local("f", &[])));
     assert!(must_push(&MODULE, Function { unannounced: Unannounced::AnyId, ..local("f", &[]) }));
-    // It pushes at its entry, since nothing can be put before it.
+    // The function pushes at its entry, since nothing can be put before it.
     assert!(must_push(&MODULE, Function { can_be_diverted: false, ..exported("f", &[]) }));
     assert!(!must_push(&MODULE, Function { can_be_diverted: false, ..local("f", &[]) }));
     assert!(!must_push(&EXECUTABLE, Function { can_be_diverted: false, ..exported("f", &[]) }));
-    // It leaves its activation: in a module, it must have begun the sub-path.
+    // The function leaves its activation: in a module, it must have begun the sub-path.
     assert!(must_push(&MODULE, leaving(local("f", &[]), away())));
 }
 

@@ -31,7 +31,7 @@ pub struct Module<'m>(pub(super) &'m Run);
 pub struct Ifunc<'m> {
     pub name: String,
     pub local: bool,
-    /// It chooses the function.
+    /// The function that chooses.
     pub resolver: Function<'m>,
 }
 

@@ -21,7 +21,7 @@ pub struct Read<'m> {
     pub types: Vec<String>,
     /// The functions that other modules know as well.
     pub named: Vec<Named<'m>>,
-    /// Where the functions' parts are.
+    /// The functions' parts in LLVM's module.
     pub code: Code<'m>,
     /// The encoding of the module by itself.
     pub encoding: Encoding,
@@ -80,8 +80,8 @@ impl Job<'_> {
             prepare::part_returns(module);
         }
         let (Gathered { mut functions, types, named }, code) = self.gather_functions(module);
-        // A trace tells copies of a call apart, and its contexts must do so, too. What the link step has decided about
-        // a module needs no facts.
+        // A trace tells copies of a call apart, and its contexts must do so, too. A module with decisions of the link
+        // step needs no facts.
         if self.options.common.trace.is_none() && self.options.slice.is_none() {
             copies::find(&mut functions, &code);
         }

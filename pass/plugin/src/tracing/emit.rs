@@ -55,7 +55,7 @@ pub struct Before<'m> {
     traced: tables::Traced,
     /// For each function, the calls of its nodes.
     calls: Vec<Vec<Option<usize>>>,
-    /// Which functions are left out.
+    /// For each function, whether it is left out.
     skipped: Vec<bool>,
     /// The bodies that record.
     pub bodies: SecondBodies<'m>,

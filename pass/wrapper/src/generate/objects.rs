@@ -210,7 +210,7 @@ mod tests {
         }
         let others = cache.place(&key(0)).with_file_name("notes");
         fs::write(&others, vec![0; 9000]).unwrap();
-        // This makes it recently used.
+        // Reading makes the entry recently used.
         assert!(cache.get(&key(0)).is_some());
         cache.shrink();
         let left: Vec<u8> = (0..4).filter(|n| cache.place(&key(*n)).exists()).collect();
