@@ -160,7 +160,8 @@ pub fn keep<'f>(
         let call = &function.calls[call.call];
         call.ends_block && call.kind == CallKind::Asm
     };
-    // Functions that read the state, or return twice, look at the state or replace it. Assembly may jump elsewhere from the end of its block.
+    // Functions that read the state, or return twice, look at the state or replace it. Assembly may jump
+    // elsewhere from the end of its block.
     if function.reads_state || function.returns_twice || !calls.iter().any(acts) || calls.iter().any(jumps) {
         return Vec::new();
     }
