@@ -1,7 +1,7 @@
 //! The additional object of the second link: the dictionary, the modules' site arrays, and verify mode's
 //! tables.
 //!
-//! It is written as assembly, since only the linker knows the addresses.
+//! The object is written as assembly, since only the linker knows the addresses.
 
 use std::fmt::Write as _;
 
@@ -60,7 +60,7 @@ pub fn assembly(
     }
     let record = linked::to_bytes(&symbols, &[rows]);
     let _ = writeln!(asm, ".section {SECTION},\"\",@progbits");
-    // Text would take longer to assemble than everything else.
+    // As text, the dictionary would take longer to assemble than everything else.
     let file = crate::DICTIONARY;
     let _ = writeln!(asm, ".incbin \"{file}\", 0, {SITES_ADDRESS_OFFSET}");
     let _ = writeln!(asm, ".quad {SITES}");
@@ -72,7 +72,7 @@ pub fn assembly(
 /// Without this section, linkers give the whole program an executable stack.
 pub const NO_CODE_ON_STACK: &str = ".section .note.GNU-stack,\"\",@progbits\n";
 
-/// Defines a symbol, known in this image only, for what follows.
+/// Defines a symbol, known in this image only, for the data after it.
 pub fn object(asm: &mut String, name: &str, len: usize) {
     let _ =
         writeln!(asm, ".globl {name}\n.hidden {name}\n.type {name},@object\n.size {name}, {len}\n{name}:");

@@ -27,7 +27,7 @@ pub struct Symbols<'m> {
     pub sites: Address<'m>,
     /// The values that calls add, if they are bound later.
     pub values: Option<Values>,
-    /// Verify mode.
+    /// The symbols of verify mode.
     pub verify: Option<verify::Symbols<'m>>,
 }
 

@@ -24,7 +24,7 @@ pub struct Symbols<'m> {
     pub leave: Callee<'m>,
     /// Called where control arrives without a return.
     pub resume: Callee<'m>,
-    /// Called behind `pcce_context()`.
+    /// Called after `pcce_context()`.
     pub number: Callee<'m>,
     /// Address of `tls.shadow`.
     pub shadow: Address<'m>,
