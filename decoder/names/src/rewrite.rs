@@ -22,7 +22,7 @@ const COLON: &str = "__pcce_colon_";
 const MOST: usize = 96;
 /// Longer names, and those with more substitutions that may be modules, are left alone.
 const LONGEST: usize = 1 << 11;
-const MOST_SUBSTITUTIONS: usize = 12;
+const MAX_SUBSTITUTIONS: usize = 12;
 
 /// Demangles a name with modules, or with a template of a constructor. None if it has neither, or is not
 /// understood. `demangle` is for names without.
@@ -40,7 +40,7 @@ pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Opt
     if found.modules.is_empty() && found.has_constructor {
         return demangle(&format!("_Z{}", found.written));
     }
-    if found.modules.is_empty() || found.substitutions.len() > MOST_SUBSTITUTIONS {
+    if found.modules.is_empty() || found.substitutions.len() > MAX_SUBSTITUTIONS {
         return None;
     }
     // The substitutions that are modules, by number: at first none, then one, and so on.

@@ -1,4 +1,4 @@
-//! Crash reports (docs/formats.md): those that the runtime library writes, and the same of core files.
+//! Crash reports (docs/formats.md): of the runtime library, and of core files in the same format.
 
 use std::fmt::Write as _;
 
@@ -53,7 +53,7 @@ pub struct Thread {
 /// The context of a thread in a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// The token and, behind `+`, those of where the thread comes from.
+    /// The token and, after `+`, the tokens of where the thread comes from.
     Token(String),
     /// There is none, for this reason, as the report says it.
     Missing(String),
@@ -66,7 +66,7 @@ impl Default for Context {
 }
 
 impl Context {
-    /// The token and, behind `+`, those of where the thread comes from.
+    /// The token and, after `+`, the tokens of where the thread comes from.
     pub fn token(&self) -> Option<&str> {
         match self {
             Self::Token(token) => Some(token),
@@ -85,7 +85,7 @@ impl From<&str> for Context {
     }
 }
 
-/// Reads the crash reports in a text, between which other lines may stand.
+/// Reads the crash reports in a text. It may have other lines between them.
 pub fn read(text: &str) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     for line in text.lines() {
@@ -174,7 +174,7 @@ impl Report {
         }
     }
 
-    /// The token of the thread that crashed and, behind `+`, those of where it comes from.
+    /// The token of the thread that crashed and, after `+`, the tokens of where it comes from.
     pub fn token(&self) -> Option<&str> {
         self.threads.first()?.context.token()
     }
@@ -270,7 +270,7 @@ end: complete
             ],
             is_whole: true,
         };
-        // What is no report stands around it, and the next one ends early.
+        // Other text surrounds the report, and the next one ends early.
         let text =
             format!("thread: 1\n{TEXT}program: cat\npcce-crash-report: 1\nbuild-id: none\nsignal: ?\n");
         assert_eq!(read(&text), [whole, Report::default()]);

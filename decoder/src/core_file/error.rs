@@ -25,7 +25,7 @@ pub enum CoreError {
     NotACore(PathBuf),
     #[error("{}: it holds no thread's registers; it was cut, or is no process's core file", .0.display())]
     NoThread(PathBuf),
-    /// The core is another program's.
+    /// The core file is another program's.
     #[error("{}: the core file is of another build than {}: {what}; give the program that crashed", .core.display(), .program.display())]
     OtherProgram { core: PathBuf, program: PathBuf, what: String },
     /// Nothing says where the threads' state is.

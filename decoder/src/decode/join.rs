@@ -61,8 +61,7 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// Adds that functions have left their activations here, whichever they were, or may have done so: one
-    /// boundary for all of them.
+    /// Adds one boundary for all functions that have left their activations here, or may have done so.
     pub(super) fn left(&mut self, certainly: bool) {
         match self.context.pieces.last_mut() {
             Some(Piece::Tail(_)) => {}
@@ -163,7 +162,7 @@ impl Decoding<'_, '_> {
             }
             Above::Root(_) | Above::UnknownModule(_) | Above::Plain(false) => {}
         }
-        // It is that of the code further in.
+        // Code further in may have shown the same image already.
         let id = self.context.images[image as usize].0;
         let absent = &self.context.absent;
         let same = |piece: &mut Piece| matches!(piece, Piece::Absent(n) if absent[*n as usize].id == id);

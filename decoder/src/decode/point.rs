@@ -17,21 +17,21 @@ use crate::token::{OPEN_SITE, Point, PointEnd, PushedFrame};
 use super::error::DecodeError;
 use super::state::{Above, Begin, Decoding, Distance};
 
-/// The state behind the pieces of a point.
+/// The state after the pieces of a point.
 pub(super) struct Joined {
     pub(super) above: Above,
-    /// True if the next frame of the token was that of the point's own function, and is done with.
+    /// True if the next frame of the token was that of the point's own function, and was decoded with it.
     pub(super) consumed: bool,
 }
 
 /// The frames below a point in its token.
 pub(super) struct Below<'t> {
-    /// The next frame, if that is one of a call.
+    /// The next frame, if no signal comes before it.
     pub(super) frame: Option<&'t PushedFrame>,
     /// The beginning of the sub-path that ends above that frame.
     pub(super) begin: Begin,
     /// The beginning of the sub-path that ends below it.
-    pub(super) behind: Begin,
+    pub(super) outer: Begin,
 }
 
 /// A function that is active at a point.
@@ -82,8 +82,8 @@ struct CallAt<'d> {
 }
 
 impl<'d> Decoding<'d, '_> {
-    /// Adds the pieces of a point and of the sub-path that led to it. `more`: there is something behind the
-    /// point. `known`: the point's id is the one that was there.
+    /// Adds the pieces of a point and of the sub-path that led to it. `more`: further frames or signals follow
+    /// the point, or the token is incomplete. `known`: the point's id is the one that was there.
     pub(super) fn point(
         &mut self,
         point: &Point,
@@ -91,10 +91,11 @@ impl<'d> Decoding<'d, '_> {
         more: bool,
         known: bool,
     ) -> Result<Joined, DecodeError> {
-        // Handlers that were not called by the trampoline: what they and their callees have added to the id.
+        // Addresses up to the last signal belong to handlers that the trampoline has not called. `added` is what
+        // they and their callees have added to the id.
         let last_signal = point.addresses.iter().rposition(|a| a.exact).unwrap_or(0);
         let mut added = Some(0_u64);
-        // Nothing is known of the id in a function further in.
+        // True if nothing is known of the id in a function further in.
         let mut by_addresses = false;
         // Stacks begin in code that is not instrumented: it starts the program, or a thread. There the
         // addresses are all of them, and they can stand for an id that is not known; those of a damaged stack
@@ -127,7 +128,7 @@ impl<'d> Decoding<'d, '_> {
                 }
                 Active::Thunk { of, is_stub: true, .. } if is_owner(number) => return self.pushed(of, below),
                 Active::Thunk { of, .. } if is_owner(number) => return stop(Above::Root(of)),
-                // It has not pushed yet, or does not any more.
+                // The thunk has not pushed yet, or has popped already.
                 Active::Thunk { inner: thunk, .. } => {
                     inner = Some(thunk);
                     continue;
@@ -161,13 +162,13 @@ impl<'d> Decoding<'d, '_> {
             if is_owner(number) || no_tables && seen && state == State::Pushed {
                 return self.pushed(owner, below);
             }
-            // The frame is this activation's, or that of another one of the function.
+            // The frame belongs to this activation, or to another one of the function.
             let may_have_pushed = matches!(state, State::Added(0) | State::Unknown);
             if no_tables && may_have_pushed && self.has_pushed(owner, below.frame) {
                 self.context.pieces.truncate(before);
                 return stop(Above::Interrupted);
             }
-            // A stack that ends before the innermost frame is another one than that of the frame.
+            // A stack that ends before the innermost frame is not the stack of that frame.
             if point.end == PointEnd::Outermost && more {
                 return stop(Above::Interrupted);
             }
@@ -230,7 +231,7 @@ impl<'d> Decoding<'d, '_> {
         }
         let at = if address.exact { address.address } else { address.address.wrapping_sub(1) };
         let Some(image) = self.context.image(address.image) else {
-            // That may be no code at all.
+            // The address may be none of code.
             if !address.exact && point.ends_at(number, PointEnd::Lost) {
                 return Ok(Active::Lost);
             }
@@ -283,13 +284,13 @@ impl<'d> Decoding<'d, '_> {
                 *inner = Some(found);
                 return Ok(Active::Jump);
             }
-            // It called the handler, in the kernel's place.
+            // The trampoline called the handler instead of the kernel.
             if found.name == functions::SIGNAL_TRAMPOLINE && !address.exact {
                 *inner = None;
                 return Ok(Active::Plain);
             }
         }
-        // Code that binds what is called has no name, and is none that is called.
+        // The loader's code that binds a call has no name, and is not what was called.
         *inner = Some(found).filter(|found| !found.name.is_empty());
         let Some(owner) = owner else {
             if function.role == Role::Opaque {
@@ -313,7 +314,7 @@ impl<'d> Decoding<'d, '_> {
     fn misfits(&self, call: &CallAt<'_>, inner: Option<&Inner<'_>>) -> bool {
         let CallAt { image, code, callee, marked } = *call;
         let (Some(callee), Some(inner)) = (callee, inner) else { return false };
-        // In a library another one's function of the name may be called.
+        // A call in a library may lead to another library's function of the name.
         let is_bound_by_link = self.images.open_encoding_of(image).is_some();
         is_bound_by_link && !marked && code.stays(callee) && !inner.is_called(image, callee, code)
     }
@@ -332,8 +333,8 @@ impl<'d> Decoding<'d, '_> {
             (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
                 self.context.push(Piece::Named(FrameKind::Tail, image, callee));
             }
-            // Code without names: the call has one, unless what it called is instrumented: that has left its
-            // activation to this code. But in a library the code may be the loader's, which binds the call.
+            // The code further in has no name. It gets that of the callee. But an instrumented callee has left its
+            // activation to this code; in a library, the code may also be the loader's, which binds the call.
             (Some(callee), None) => match self.context.pieces.last_mut() {
                 Some(Piece::Uninstrumented(None) | Piece::Absent(_)) if code.is_instrumented(callee) => {
                     let is_bound_by_link = self.images.open_encoding_of(image).is_some();
@@ -351,7 +352,7 @@ impl<'d> Decoding<'d, '_> {
                 }
                 _ => {}
             },
-            // Through a pointer. What jumps lead there from other images is not known.
+            // A call through a pointer. It is not known which jumps of other images lead to the function.
             (None, Some(inner)) if inner.owner.is_some() => {
                 let may_have_left = inner.jumped_to || marked || inner.image != image;
                 self.context.pieces.extend(may_have_left.then_some(if marked {
@@ -360,13 +361,13 @@ impl<'d> Decoding<'d, '_> {
                     Piece::MayHaveLeft
                 }));
             }
-            // To code without the pass, or to a function that has left its activation to that.
+            // A call of code without the pass, or of a function that has left its activation to such code.
             (None, _) if self.is_in_plain() && self.may_leave() => self.context.push(Piece::MayHaveLeft),
             _ => {}
         }
     }
 
-    /// Returns whether code without the pass is what was found last.
+    /// Returns whether the last piece is code without the pass.
     fn is_in_plain(&self) -> bool {
         let last = self.context.pieces.last();
         let of_plain = |piece: &Piece| {
@@ -464,7 +465,7 @@ impl<'d> Decoding<'d, '_> {
             return Ok(Joined { above: Above::Root(owner), consumed: false });
         }
         let distance = Distance::OfFrame(frame.distance);
-        Ok(Joined { above: self.walk_callers(owner, frame.id, distance, below.behind)?, consumed: true })
+        Ok(Joined { above: self.walk_callers(owner, frame.id, distance, below.outer)?, consumed: true })
     }
 
     /// Adds code of an image without a dictionary.

@@ -73,7 +73,6 @@ pub(super) enum Start {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Begin {
-    /// Its start.
     pub(super) start: Start,
     /// The place where its first activation begins, less the place from which the token's distances count, in
     /// bytes; None if that is not known.
@@ -90,6 +89,6 @@ impl Begin {
 pub(super) enum Distance {
     /// Its canonical frame address, in words; 0: it is not known.
     OfActivation(u64),
-    /// The frame that it has pushed, likewise.
+    /// The frame that the activation has pushed, in words; 0: it is not known.
     OfFrame(u64),
 }

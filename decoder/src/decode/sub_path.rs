@@ -130,8 +130,8 @@ impl<'d> Decoding<'d, '_> {
     pub(super) fn start_in(&self, encoding: &Encoding, start: Start) -> Start {
         match start {
             Start::In(start) if !std::ptr::eq(self.images.encoding_of(start), encoding) => Start::ById,
-            // Only in a program that is built as a whole do other starts than the outermost not show by the
-            // ids.
+            // The ids tell all starts, except in a program that is built as a whole: there they tell only the
+            // outermost one.
             Start::Unknown if encoding.open_node.is_none() => Start::ById,
             start => start,
         }
@@ -192,7 +192,7 @@ impl Decoding<'_, '_> {
             Start::In(start) => Some(start),
             Start::ById => None,
         };
-        // The program adds the id, which counts from the start's.
+        // The id in the number counts from the id with which the sub-path starts.
         let whole = number.wrapping_add(start.map_or(0, |start| encoding.id_offset(start)));
         let of_program = |function: u32| std::ptr::eq(self.images.encoding_of(function), encoding);
         let found = self.images.encodings.in_ranges(whole).find(|found| of_program(found.function));

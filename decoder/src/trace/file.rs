@@ -159,7 +159,7 @@ pub struct TraceFile {
 }
 
 /// Rings are read at once, if they are not larger.
-const MOST_AT_ONCE: u64 = 1 << 30;
+const MAX_AT_ONCE: u64 = 1 << 30;
 /// So often they are read again, if they seem to be damaged.
 const READINGS: u32 = 4;
 /// Longer paths of images are cut.
@@ -214,12 +214,12 @@ impl TraceFile {
         let word = |at: u64| u64_at(&head, at as usize);
         if word(RING) != 0
             && let Content::Plain(source) = &trace.content
-            && let Some(whole) = source.at_once(MOST_AT_ONCE)?
+            && let Some(whole) = source.at_once(MAX_AT_ONCE)?
         {
             // A program that is running writes over its chunks while they are read.
             let again = |read: Self| match read.damaged {
                 0 => Ok(read),
-                _ => source.at_once(MOST_AT_ONCE)?.map_or(Ok(read), Self::new),
+                _ => source.at_once(MAX_AT_ONCE)?.map_or(Ok(read), Self::new),
             };
             // A damaged chunk may be one that was just begun anew.
             return (0..READINGS).try_fold(Self::new(whole)?, |read, _| again(read));

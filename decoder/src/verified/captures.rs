@@ -37,9 +37,9 @@ use crate::show::render::{Format, Renderer};
 use crate::token::{BuildId, Token, TokenError, from_hex};
 
 /// Captures that are described one by one, of those that are wrong.
-const MOST_SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 /// Longer lines are none that a program has written.
-const MOST_LINE: u64 = 1 << 28;
+const MAX_LINE: u64 = 1 << 28;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captures {
@@ -97,7 +97,7 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
     loop {
         line.clear();
         at_line += 1;
-        if text.by_ref().take(MOST_LINE).read_until(b'\n', &mut line)? == 0 {
+        if text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
             break;
         }
         let capture = std::str::from_utf8(&line).ok().and_then(|line| reader.capture(line));
@@ -143,7 +143,7 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
             Err(what) => {
                 let of: HashSet<u32> = images_of(symbols, &context).collect();
                 // Only the first ones are shown, and their images decide which ones these are.
-                let what = (wrong.len() < 100 * MOST_SHOWN)
+                let what = (wrong.len() < 100 * MAX_SHOWN)
                     .then(|| format!("line {at_line}: {what} (token {})", capture.token));
                 wrong.push((of, what));
             }
@@ -152,7 +152,7 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
     for (of, what) in wrong {
         if of.is_subset(&images) {
             found.wrong += 1;
-            found.shown.extend(what.filter(|_| found.shown.len() < MOST_SHOWN));
+            found.shown.extend(what.filter(|_| found.shown.len() < MAX_SHOWN));
         } else {
             found.mixed += 1;
         }

@@ -90,7 +90,7 @@ impl Jumps {
 }
 
 /// More places are not kept.
-const MOST_LANDINGS: usize = 1 << 16;
+const MAX_LANDINGS: usize = 1 << 16;
 
 /// The states at calls of `setjmp`, in their order.
 #[derive(Clone, Debug, Default)]
@@ -110,7 +110,7 @@ impl Landings {
     pub(super) fn keep(&mut self, place: u64, depth: usize, state: State) {
         self.cut(depth);
         self.0.pop_if(|last| last.place == place);
-        if self.0.len() == MOST_LANDINGS {
+        if self.0.len() == MAX_LANDINGS {
             self.0.remove(0);
         }
         self.0.push(Landing { place, depth, state });
@@ -165,7 +165,7 @@ impl Replay<'_> {
 }
 
 /// More stacks are not kept.
-const MOST_STACKS: usize = 1 << 16;
+const MAX_STACKS: usize = 1 << 16;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stacks {
@@ -187,7 +187,7 @@ impl Stacks {
         self.activations += left.stack.len();
         let before = self.left.insert(number, left);
         self.activations -= before.map_or(0, |before| before.stack.len());
-        while (self.activations > MAX_DEPTH || self.left.len() > MOST_STACKS)
+        while (self.activations > MAX_DEPTH || self.left.len() > MAX_STACKS)
             && let Some((_, oldest)) = self.left.pop_first()
         {
             self.activations -= oldest.stack.len();

@@ -106,7 +106,7 @@ struct Beginning {
 /// Events from which it is told which thread of one run is which of the other.
 const BEGINNING: u64 = 1 << 16;
 /// Where so many threads begin with one function, they are not told apart by their calls.
-const MOST_ALIKE: usize = 256;
+const MAX_ALIKE: usize = 256;
 
 impl Beginning {
     fn of(reader: &Reader<'_>, stream: &Stream) -> io::Result<Self> {
@@ -151,7 +151,7 @@ fn matched(readers: [&Reader<'_>; 2]) -> io::Result<[HashMap<u64, usize>; 2]> {
     }
     let mut partners: HashMap<usize, usize> = HashMap::new();
     for [ones, twos] in alike.values() {
-        let are_told_apart = ones.len().max(twos.len()) <= MOST_ALIKE;
+        let are_told_apart = ones.len().max(twos.len()) <= MAX_ALIKE;
         let mut costs = Vec::new();
         for (place, &first) in ones.iter().enumerate() {
             for (other, &second) in twos.iter().enumerate() {

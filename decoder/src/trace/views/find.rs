@@ -93,8 +93,8 @@ pub fn find<'t>(
     Ok(met)
 }
 
-/// Writes the context of an event of a stream. Returns whether there is such an event, and how many gaps are
-/// in front of it; what a ring has not kept is none.
+/// Writes the context of an event of a stream. Returns whether the stream has the event, and how many gaps come
+/// before it. A part that a ring has not kept is no gap here.
 pub fn at<'t>(
     reader: &Reader<'t>,
     stream: &'t Stream,

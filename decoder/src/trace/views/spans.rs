@@ -1,4 +1,4 @@
-//! Calls as spans: each begins and ends, and they lie inside of each other.
+//! Calls as spans: each begins and ends, and they nest.
 
 use crate::trace::event::{Event, EventKind};
 use crate::trace::tables::{NONE, Tables};
@@ -14,7 +14,7 @@ pub struct Span {
     pub depth: u32,
     /// The node that calls it; [`NONE`] for what is called from unknown code.
     pub node: u32,
-    /// When it began: the number of events so far, or what the caller counts.
+    /// When it began, on the clock of the user of [`Spans`].
     pub start: u64,
 }
 
@@ -31,13 +31,13 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct Spans {
     open: Vec<Span>,
-    /// The innermost is a call of unknown code that has just begun: if what is entered next is the function
-    /// of its name, that was called.
+    /// True if the innermost span is a call of unknown code that has just begun. If the function of its name is
+    /// entered next, that function was called.
     is_unknown: bool,
 }
 
 impl Spans {
-    /// An event comes, at a time that never decreases.
+    /// Takes an event, at a time `now` that never decreases.
     #[inline]
     pub fn event(&mut self, tables: &Tables, event: &Event, now: u64, mut sink: impl FnMut(Change)) {
         let span = |callee| Span { callee, depth: event.depth, node: event.node, start: now };
@@ -99,7 +99,7 @@ impl Spans {
         sink(Change::Begin(span));
     }
 
-    /// Closes those from a depth on.
+    /// Closes the spans from a depth on.
     fn close(&mut self, depth: u32, sink: &mut impl FnMut(Change)) {
         while let Some(span) = self.open.last()
             && span.depth >= depth

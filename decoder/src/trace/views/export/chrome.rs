@@ -37,7 +37,7 @@ struct Chrome<'t> {
     places: HashMap<u32, String>,
     /// The members that name the row of the stream.
     row: String,
-    /// The text in front of the next stream.
+    /// The text before the next stream.
     separator: &'static str,
 }
 

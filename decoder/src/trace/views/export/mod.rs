@@ -1,9 +1,9 @@
 //! Traces for other programs: trace viewers, flame graphs, and a picture.
 //!
-//! The clock is known where chunks begin and end. Between these, times go on evenly with what the thread has
-//! written.
+//! The clock is known where chunks begin and end. Between these, times are interpolated by the amount that the
+//! thread has written.
 //!
-//! A format of a trace viewer is a [`Viewer`] in a file here.
+//! Each format of a trace viewer is a [`Viewer`], in a file of its own.
 
 mod chrome;
 mod folded;
@@ -47,7 +47,7 @@ trait Viewer {
 #[derive(Clone, Debug, Default)]
 pub struct Exported {
     pub selection: Selection,
-    /// Only calls with so many events inside of them. Calls around a moment are there, too.
+    /// The fewest events that a call must have inside of it. Calls around a moment are exported in any case.
     pub least: u64,
 }
 
@@ -69,7 +69,7 @@ fn write_spans<'t>(
     let mut met = Met::default();
     for stream in streams {
         viewer.track(stream, &heading(reader, stream), out)?;
-        // The outermost ones were written.
+        // The outermost `written` calls of `active` were written.
         let (mut active, mut written) = (Vec::<Active>::new(), 0);
         let mut time = 0;
         // Each event is later than all before.
