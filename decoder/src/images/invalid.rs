@@ -69,14 +69,14 @@ pub enum Cause {
         /// The number that there are.
         modules: usize,
     },
-    /// An encoding has not one row for each function.
+    /// An encoding does not have one row for each function.
     #[error("its encoding has {rows} functions, and there are {functions}")]
     Functions { rows: usize, functions: usize },
     /// An edge at a site that cannot have it: one that adds belongs to a direct call, an open one to a module
     /// with an open node.
     #[error("edge {edge} is at site {site}, which is no call of that kind")]
     EdgeSite { edge: usize, site: u32 },
-    /// An edge with a callee at a site that tells its own.
+    /// An edge with a callee at a site whose kind determines the callee.
     #[error("edge {edge} names a callee, and site {site} calls no name")]
     Callee { edge: usize, site: u32 },
     /// Two edges at one site.

@@ -1,9 +1,9 @@
-//! Beginnings of a replay: at any chunk, with the activations that the context at its beginning tells; and at
-//! a fork, with those of the parent.
+//! Beginnings of a replay: at any chunk, with the activations of the context at its beginning; and at a fork,
+//! with those of the parent.
 //!
 //! The innermost function and the place in it are those of the call of the tracer that began the chunk. The
-//! functions further out are in the token, whose call sites are nodes. Where the token has a boundary at
-//! which calls may be missing, or a call of which no node is known, nothing is known further out.
+//! functions further out are in the token, whose call sites are nodes. Further out than a boundary at which calls
+//! may be missing, or a call of which no node is known, nothing is known.
 
 use pcce_abi::trace::{
     AWAY, BEGIN_INTERRUPTED, CONTEXT_WORDS, ENTRY_LEN, KIND_SHIFT, Order, Special, TOKEN_LEN,
@@ -27,7 +27,7 @@ pub(super) struct Begin {
     pub(super) state: State,
     /// The number of calls so far that may return twice.
     pub(super) jumps: u64,
-    /// Verify mode has counted the event that comes first.
+    /// True if verify mode has counted the next event already.
     pub(super) counted: bool,
 }
 
@@ -65,13 +65,13 @@ impl<'t> Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// The state at the beginning of a chunk; None if the chunk does not tell, or the dictionaries that would
-    /// tell are not there.
+    /// The state at the beginning of a chunk. None if the chunk has no context, or the dictionaries for it are
+    /// missing.
     pub(super) fn begin_at(&self, stream: &Stream, chunk: &ChunkAt) -> std::io::Result<Option<Begin>> {
         Ok(self.begin(stream, chunk, &self.context_words(chunk)?))
     }
 
-    /// The number of calls up to the beginning of a chunk that may return twice, if the chunk tells.
+    /// The number of calls up to the beginning of a chunk that may return twice, if the chunk has a context.
     pub(super) fn jumps_at(&self, chunk: &ChunkAt) -> std::io::Result<Option<u64>> {
         Ok(head(&self.context_words(chunk)?).map(|([_, jumps, ..], _)| jumps))
     }
@@ -142,7 +142,7 @@ impl Contexts {
             _ => return None,
         }
         let mut nodes = Vec::new();
-        // Here the beginning of the stream is known.
+        // Without a boundary, the context reaches the beginning of the stream.
         let mut outermost = OPEN;
         for piece in pieces {
             match *piece {
@@ -178,13 +178,13 @@ impl Contexts {
     }
 }
 
-/// The words of a context in front of its token, and those behind.
+/// The words of a context before its token, and the words from the token on.
 fn head(words: &[u64]) -> Option<([u64; 1 + CONTEXT_WORDS], &[u64])> {
     let (head, token) = words.split_first_chunk()?;
     (words[0] >> KIND_SHIFT == Special::Context as u64).then_some((*head, token))
 }
 
-/// Puts an activation on a stack, and what stands between it and its caller.
+/// Puts an activation on a stack, and before it the unknown code between it and its caller, if there is some.
 fn enter(tables: &Tables, stack: &mut Vec<Active>, active: Active) {
     if let Some(&Active { node, .. }) = stack.last().filter(|caller| caller.node != NONE) {
         let call = &tables.nodes[node as usize];
@@ -214,15 +214,15 @@ impl<'t> Replay<'t> {
         self.certain.then_some(self.counted)
     }
 
-    /// Where nothing is known at a chunk's beginning, its context may tell. `first`: it is the first one that
-    /// is read.
+    /// Where nothing is known at a chunk's beginning, looks for the activations in its context. `first`: it is the
+    /// first chunk that is read.
     pub(super) fn look_for_begin(&mut self, chunk: &ChunkAt, first: bool) {
         if !matches!(self.state, State::Skip | State::Lose(GapCause::Missing | GapCause::Middle, _)) {
             return;
         }
         match self.reader.begin_at(self.stream, chunk) {
             Ok(Some(begin)) => {
-                // A ring begins where the chunks begin that it has kept, and reading where it was to begin.
+                // Nothing is missing if a ring begins with this chunk, or reading was asked to begin with it.
                 let may_begin = self.reader.file.is_ring || self.stream.chunks.first() != Some(chunk);
                 let kept = first && may_begin && begin.stack[0].function == OPEN;
                 if kept || self.state == State::Skip {
@@ -247,7 +247,7 @@ impl<'t> Replay<'t> {
         }
     }
 
-    /// Nothing is known up to the next special word.
+    /// Skips to the next special word: nothing is known up to there.
     pub(super) fn skip(&mut self) -> Option<Event> {
         self.certain = false;
         self.bits.drop_bits();
@@ -258,7 +258,7 @@ impl<'t> Replay<'t> {
         }
     }
 
-    /// Nothing is known any more, or not yet.
+    /// Reports a gap: nothing is known any more, or not yet.
     pub(super) fn lose(&mut self, why: GapCause, value: u64) -> Event {
         // The count up to a chunk's beginning may be known.
         self.certain &= self.begin.is_some();
@@ -275,8 +275,7 @@ impl<'t> Replay<'t> {
         event
     }
 
-    /// The activations are known from here on. `kept` is true if that is so since a ring has not kept the
-    /// events before.
+    /// The activations are known from here on. `kept`: the events before were not kept by a ring.
     pub(super) fn known(&mut self, kept: bool) -> Event {
         let begin = self.begin.take().expect("it was found");
         self.cut_off |= kept;
@@ -299,7 +298,7 @@ impl<'t> Replay<'t> {
         if place < self.stack.len() { State::Active(place) } else { self.then }
     }
 
-    /// Tells of the activation at a place.
+    /// Reports the activation at a place.
     pub(super) fn active(&mut self, place: usize) -> Event {
         self.state = self.next_to_report(place + 1);
         self.active_at(place)
@@ -344,17 +343,16 @@ pub(in crate::trace) struct Snapshot {
     pub(super) landings: Landings,
     pub(super) stacks: Stacks,
     pub(super) state: State,
-    /// Where a handler had interrupted the stream: the cache, in which the function may have been found that
-    /// is entered next.
+    /// Where a handler had interrupted the stream: the cache, by which the next function may be entered.
     pub(super) cache: Option<(Vec<u32>, Order)>,
     /// Verify mode: events and hash, if they are certain.
     pub(super) counted: Option<(u64, u64)>,
 }
 
 impl Replay<'_> {
-    /// The stack at a place. Nothing that comes behind the place is read: where its stack is not known, that
-    /// of another place is none. In a call of `fork`, the innermost code is unknown; where a handler has
-    /// interrupted the stream (`anywhere`), any may be.
+    /// The stack at a place. None if it is not known exactly there: nothing after the place is read. In a call of
+    /// `fork`, the innermost code is unknown. Where a handler has interrupted the stream (`anywhere`), it may be
+    /// any code.
     pub(in crate::trace) fn snapshot_at(mut self, position: u64, anywhere: bool) -> Option<Snapshot> {
         self.bits.stop_at(position);
         self.halts = anywhere;
@@ -382,15 +380,15 @@ impl Replay<'_> {
         }
     }
 
-    /// Where a handler has interrupted the stream, if what comes next needs no bits: it may have come. A
-    /// thread waits in a call of code that is not traced, so it is taken to be in the first that calls back,
-    /// or in the last one at all.
+    /// The state where a handler has interrupted the stream before nodes that need no bits: they may have come
+    /// already. A thread usually waits in a call of code that is not traced. So it is taken to be in the first such
+    /// call that may call back, or else in the last such call.
     fn perhaps_at(&mut self, choice: u32) -> Snapshot {
-        /// A loop may have no end.
-        const MOST: usize = 1000;
+        /// Bound on the nodes: a loop may have no end.
+        const MAX_NODES: usize = 1000;
         let mut found = self.snapshot(State::Perhaps(choice));
         let mut next = choice;
-        for _ in 0..MOST {
+        for _ in 0..MAX_NODES {
             let node = self.tables.choices[next as usize].start;
             self.node(node);
             next = match self.state {
@@ -426,8 +424,8 @@ impl Replay<'_> {
         self.bits.is_at_limit()
     }
 
-    /// The stream was forked where a handler had interrupted it: the next event may have come already, or
-    /// what came last has not.
+    /// The stream was forked where a handler had interrupted it: the next event may have come already, or the last
+    /// one has not.
     pub(super) fn perhaps(&mut self, choice: u32) -> Event {
         self.state = if choice == NONE { State::Open } else { State::Choose(choice) };
         self.certain = false;
