@@ -61,7 +61,7 @@ impl Compressed {
         self.table.size_decomp()
     }
 
-    /// Fills the buffer from a byte on, as far as there are bytes. Returns how many there were.
+    /// Fills the buffer from offset `at` on, as far as there are bytes. Returns how many there were.
     pub fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let mut read = 0;
         while read < buffer.len() && at + (read as u64) < self.len() {
