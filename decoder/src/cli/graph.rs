@@ -39,7 +39,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
     let selection =
         Selection { around, depth: args.depth, min_percent: args.min_percent, encoding: args.encoding };
     let drawing = draw(&dictionary, heat, &selection).map_err(|mut error| {
-        // The program's machine code tells more than its dictionary.
+        // The program's machine code has more facts than its dictionary.
         if let (GraphError::NoFunction { standing, .. }, Some(around)) = (&mut error, &selection.around) {
             standing.add(&args.program, around);
         }

@@ -164,8 +164,8 @@ impl<'d> JsonLines<'d> {
         Self { session, words, field, scratch: Vec::new(), failures: Failures::default() }
     }
 
-    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` is called when `out` is long,
-    /// and may empty it.
+    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` is called when `out` is
+    /// long, and may empty it.
     pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>, mut full: impl FnMut(&mut Vec<u8>)) {
         let Self { session, words, field, scratch, failures } = self;
         for (number, (place, content)) in (line..).zip(lines(text, field)) {

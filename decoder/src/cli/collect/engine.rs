@@ -13,10 +13,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::folder::Folder;
 use super::{CollectArgs, Engine, slurm};
 
-/// How often it is looked how far the runs are.
+/// The time from one look at the progress of the runs to the next.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Runs these parts. What became of them is in the folder.
+/// Runs the missing parts. Their results are in the folder.
 pub(super) fn run(args: &CollectArgs, folder: &Folder, missing: &[u32]) -> anyhow::Result<()> {
     if missing.is_empty() {
         return Ok(());
@@ -64,7 +64,7 @@ fn jobs(args: &CollectArgs) -> usize {
     args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize)
 }
 
-/// What runs parts.
+/// The command that runs a part, without the part's number.
 pub(super) fn runner(path: &Path) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("the path of pcce")?);
     command.args(["trace", "collect-part"]).arg(path);
@@ -84,7 +84,7 @@ fn local(folder: &Folder, missing: &[u32], jobs: usize, tell: &dyn Fn(&str)) -> 
         while let Some(part) = next() {
             let log = folder.log(part);
             let log = File::create(&log).with_context(|| log.display().to_string())?;
-            // How it ended is in the folder.
+            // The folder says how it ended.
             let mut command = part_command(&folder.path, part)?;
             command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).status()?;
         }
@@ -118,7 +118,7 @@ fn wait(mut child: Child, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A command as a shell reads it.
+/// A command in the syntax of a shell.
 pub(super) fn words(command: &Command) -> String {
     let quoted = |word: &std::ffi::OsStr| {
         let word = word.to_string_lossy();
