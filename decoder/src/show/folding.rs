@@ -116,8 +116,8 @@ impl Folding {
         Ok(())
     }
 
-    /// Writes the hidden lines before a shown line, or at the end of a context. A single line is shown: folded, it would
-    /// be a line, too.
+    /// Writes the hidden lines before a shown line, or at the end of a context. A single line is shown: folded, it
+    /// would be a line, too.
     pub(crate) fn end(&mut self, hidden: &Hidden, indent: &[u8], out: &mut impl Write) -> io::Result<()> {
         let count = std::mem::take(&mut self.count);
         let patterns = self.by.drain(..).map(|number| hidden.0[usize::from(number)].as_str());

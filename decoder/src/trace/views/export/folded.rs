@@ -130,7 +130,7 @@ pub fn folded<'t>(
         let names = path.iter().rev().map(|callee| match *callee {
             DEEPER => "<deeper calls>".to_owned(),
             FURTHER => "<further calls>".to_owned(),
-            // The separator of folded stacks; Rust's array types have it.
+            // `;` separates the frames of folded stacks, and Rust's array types have it.
             callee => printable(&style.name(tables.callee_name(callee))).replace(';', ":"),
         });
         writeln!(out, "{} {events}", names.collect::<Vec<_>>().join(";"))?;
