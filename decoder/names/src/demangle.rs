@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn substitution_bombs_are_given_up() {
-        // Each parameter is a template of the one before, twice: 2^n characters.
+        // Each parameter is a template with two arguments that are the one before: 2^n characters.
         let mut name = String::from("_Z1fI1aE");
         name.push_str("1bIS_S_E");
         for i in 0..30 {

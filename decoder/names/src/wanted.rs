@@ -28,7 +28,7 @@ impl Wanted {
         let is_source = |source: &str| {
             source == self.text || plain(source) == self.plain || forms(source).contains(&self.plain)
         };
-        // The source's name is shown as people write it.
+        // Users see the form of `written`, so it fits, too.
         linkage == self.text
             || is_source(source)
             || matches!(written(source), Cow::Owned(written) if is_source(&written))

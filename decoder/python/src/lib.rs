@@ -25,7 +25,7 @@ create_exception!(pcce, DecodeError, PyValueError);
 create_exception!(pcce, DictionaryError, PyValueError);
 
 /// Bound on the contexts that a decoder keeps: hot ones occur again and again.
-const KEPT: usize = 1 << 14;
+const MAX_KEPT: usize = 1 << 14;
 
 #[pyclass(frozen, eq, hash, module = "pcce")]
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -244,7 +244,7 @@ impl Decoder {
         let decoded = decoded.map_err(|failure| DecodeError::new_err(failure.to_string()))?;
         let context = Py::new(py, decoded)?;
         let mut known = known();
-        if known.len() >= KEPT {
+        if known.len() >= MAX_KEPT {
             known.clear();
         }
         known.insert(token.to_owned(), context.clone_ref(py));

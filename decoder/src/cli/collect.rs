@@ -254,7 +254,7 @@ fn put_together(program: &Path, files: &[PathBuf], to: &Path) -> anyhow::Result<
             Ok(Status::Done)
         }
         Err(PartsError::Differ(difference)) => {
-            tell(&difference, &parts, program);
+            report_difference(&difference, &parts, program);
             Ok(Status::Mismatch)
         }
         Err(error) => Err(error.into()),
@@ -262,7 +262,7 @@ fn put_together(program: &Path, files: &[PathBuf], to: &Path) -> anyhow::Result<
 }
 
 /// Reports the places where runs took different paths.
-fn tell(difference: &Difference, parts: &[PartFile], program: &Path) {
+fn report_difference(difference: &Difference, parts: &[PartFile], program: &Path) {
     let names = difference.groups.iter().map(|group| {
         let numbers: Vec<String> = group.iter().map(u32::to_string).collect();
         format!("{} {}", if group.len() == 1 { "that of part" } else { "those of parts" }, numbers.join(", "))

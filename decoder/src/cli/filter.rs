@@ -157,7 +157,7 @@ fn place(logs: &[PathBuf], starts: &[u64], line: u64) -> String {
     }
 }
 
-/// Reports what was not decoded. `place` shows a line, given its number.
+/// Reports the tokens that were not decoded. `place` shows a line, given its number.
 fn report(failures: &Failures, collapse: bool, place: impl Fn(u64) -> String) -> Status {
     if let Some((line, failure)) = &failures.left.first {
         let left = if collapse { "not counted" } else { "left as they are" };

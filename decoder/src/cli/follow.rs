@@ -1,4 +1,4 @@
-//! `pcce cpu follow`: shows what a running process uses its time for. Now and then the signal of `PCCE_SAMPLE_SIGNAL`
+//! `pcce cpu follow`: shows how a running process uses its time. Now and then the signal of `PCCE_SAMPLE_SIGNAL`
 //! asks the process for a profile, and each profile is compared with the one before.
 
 use std::collections::HashSet;
@@ -203,7 +203,7 @@ fn with_number(name: &[u8], id: i32) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&path))
 }
 
-/// Shows what a process uses its time for, until it ends or this process gets a signal to end.
+/// Shows how a process uses its time, until it ends or this process gets a signal to end.
 pub fn follow(args: &FollowArgs) -> anyhow::Result<Status> {
     let of_process = || format!("process {}", args.process);
     let process = Process::find(args.process).with_context(of_process)?;

@@ -11,7 +11,7 @@ use super::profile::{additive, output, read_profile};
 use super::views::GraphArgs;
 
 /// The number of functions above which a note says how to draw fewer: nobody can read such a graph.
-const MANY: usize = 200;
+const MAX_READABLE: usize = 200;
 
 /// Draws the call graph.
 pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
@@ -51,7 +51,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
              and no arrow leads to it"
         ));
     }
-    if drawing.shown > MANY {
+    if drawing.shown > MAX_READABLE {
         super::note(&format!(
             "{} functions are drawn, which is more than a picture can show; --around NAME --depth N draws a part",
             drawing.shown

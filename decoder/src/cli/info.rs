@@ -1,4 +1,4 @@
-//! `pcce info`: what a dictionary holds, and whether the tools are there.
+//! `pcce info`: the contents of a dictionary, and the tools that were found.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};

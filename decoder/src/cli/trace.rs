@@ -325,7 +325,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let streams = streams(&file, args)?;
     let to_file = args.places.output.is_some();
     let json = |format: &ReportFormat| matches!(format, ReportFormat::Json);
-    // These two show what a ring has kept: for them, its missing beginning is no gap.
+    // These two show the kept part of a ring: for them, its missing beginning is no gap.
     let shows = matches!(
         action,
         TraceAction::Show { chosen: Chosen { function: None, .. }, .. } | TraceAction::At { .. }
@@ -523,8 +523,8 @@ fn complete(gaps: u64, of: &str) -> Status {
     Status::Failed
 }
 
-/// Notes what is missing in the file of a trace, and at the beginnings of the streams in `counted`. Returns the number
-/// of places at which the file lacks something.
+/// Notes the missing parts of the file of a trace, and the missing beginnings of the streams in `counted`. Returns the
+/// number of places at which the file lacks a part.
 fn missing(file: &TraceFile, path: &Path, counted: &[&Stream]) -> u64 {
     let cut_off = file.without_beginning(counted);
     if cut_off > 0 {
@@ -571,14 +571,14 @@ fn compress(path: &Path, output: Option<&Path>) -> anyhow::Result<Status> {
     let output = output.map_or_else(|| path.with_added_extension("zst"), Path::to_owned);
     let progress = ProgressBar::new_spinner();
     let stopped = until_ended().context("signals cannot be handled")?;
-    let mut tell = |done: Compression| {
+    let mut show_progress = |done: Compression| {
         let Compression { read, written, is_used } = done;
         let waits = if is_used { "; the program runs" } else { "" };
         progress.set_message(format!("{} compressed to {}{waits}", HumanBytes(read), HumanBytes(written)));
         progress.tick();
         !stopped.load(Ordering::Relaxed)
     };
-    let done = trace::compress(path, &output, &mut tell);
+    let done = trace::compress(path, &output, &mut show_progress);
     progress.finish_and_clear();
     let Compression { read, written, .. } = done?;
     note(&format!("{}: {} compressed to {}", output.display(), HumanBytes(read), HumanBytes(written)));

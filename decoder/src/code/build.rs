@@ -109,8 +109,8 @@ pub(crate) fn build(
     }
 }
 
-/// The addresses at which calls by name enter functions of a program that writes traces, where other code may enter
-/// them, too: behind the instruction that says so, and behind the choice of a body.
+/// The addresses at which calls by name enter functions of a program that writes traces. Functions that other code may
+/// enter begin with a call of the tracer, or with the choice of a body; calls by name enter after that.
 fn inner_entries<'a>(
     file: &object::File<'_>,
     image: &Image<'_>,

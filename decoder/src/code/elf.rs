@@ -62,7 +62,7 @@ pub(crate) fn stored(file: &object::File<'_>) -> Option<u64> {
 /// Returns whether the names of a file's symbols can be read in a time that its size bounds: many symbols may
 /// share one very long name.
 pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
-    /// How many bytes all names may have together, and how many more for each byte of the file.
+    /// Bounds on the bytes of all names together: for any file, and for each byte of it.
     const BASE: u64 = 1 << 34;
     const PER_BYTE: u64 = 1 << 10;
     let object::File::Elf64(file) = file else { return false };

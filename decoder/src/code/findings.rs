@@ -2,7 +2,7 @@
 //! activations, found in its machine code.
 //!
 //! The result of the data flow ([`Flow`]) is only used if it holds together: wherever the function returns,
-//! the id must be what it was. What cannot be followed is [`State::Unknown`].
+//! the id must be what it was. States that cannot be followed are [`State::Unknown`].
 
 use std::collections::BTreeMap;
 

@@ -104,7 +104,7 @@ impl Function {
     }
 }
 
-/// Where a call leads.
+/// The target of a call.
 pub(super) enum CallTarget {
     /// The address of a function.
     Function(u64),

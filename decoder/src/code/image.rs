@@ -17,8 +17,8 @@ use crate::names;
 /// The mangled names of the runtime library are shorter, in bytes.
 const MAX_RUNTIME_NAME: usize = 1 << 12;
 
-/// How many steps the data flow over all functions of an image may take, and how many more for each byte of the
-/// image. Real programs take one for each byte.
+/// Bounds on the steps of the data flow over all functions of an image: for any image, and for each byte of it. Real
+/// programs take one for each byte.
 const STEPS: u64 = 1 << 26;
 const STEPS_PER_BYTE: u64 = 16;
 
@@ -35,7 +35,7 @@ pub(super) struct Image<'f> {
     taken: Vec<u64>,
     /// Words that hold the address of a function of another image.
     imports: HashMap<u64, &'f str>,
-    /// Where the linker's stubs are, by address.
+    /// The ranges of the linker's stubs, by address.
     stubs: Vec<std::ops::Range<u64>>,
     /// Code that the machine outliner has taken out of functions.
     pub(super) outlined: HashMap<u64, Function>,

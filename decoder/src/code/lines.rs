@@ -59,7 +59,7 @@ pub(super) struct Lines {
     left: u64,
 }
 
-/// How many steps a program may take, and how many more for each byte of its file.
+/// Bounds on the steps: for any program, and for each byte of its file.
 const STEPS: u64 = 1 << 26;
 const STEPS_PER_BYTE: u64 = 16;
 

@@ -131,7 +131,7 @@ impl CodeTable {
                 return Err("two functions are the same one of the dictionary");
             }
         }
-        // Nothing tells which of its bodies a function runs.
+        // It is not known which of its bodies a function runs.
         for (&(module, row, _), &second) in rows.iter().filter(|(row, _)| row.2) {
             if let Some(&first) = rows.get(&(module, row, false)) {
                 code.functions[first].stays &= code.functions[second].stays;

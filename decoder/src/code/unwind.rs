@@ -33,7 +33,7 @@ pub(super) fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
         let parsed = common.entry(offset.0).or_insert_with(|| frame.cie_from_offset(bases, offset));
         parsed.clone()
     };
-    // How many bytes of call site tables may still be read. Each function has a table of its own, so this is at
+    // The bytes of call site tables that may still be read. Each function has a table of its own, so this is at
     // most the whole section.
     let mut left = exceptions.map_or(0, |(_, data)| data.len());
     let mut entries = frame.entries(&bases);

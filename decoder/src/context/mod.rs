@@ -18,8 +18,8 @@ pub enum FrameKind {
     /// Code that is not instrumented was active here; the function is the one that was called, if its name is
     /// known.
     Uninstrumented,
-    /// The function was called, and replaced itself by what it called last (a tail call): its activation is
-    /// gone. Without a function: one or more did so, or may have done so ([`Frame::certain`]).
+    /// The function was called, and replaced itself by its last callee (a tail call): its activation is gone.
+    /// Without a function: one or more did so, or may have done so ([`Frame::certain`]).
     Tail,
     /// A signal interrupted the program here: the frames above are those of the handler.
     Signal,

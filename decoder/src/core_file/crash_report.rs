@@ -23,7 +23,7 @@ pub struct Report {
     pub signal: Option<Signal>,
     /// The threads, the one that crashed first.
     pub threads: Vec<Thread>,
-    /// What is missing, and why.
+    /// The missing parts, with the reasons.
     pub incomplete: Vec<String>,
     /// False if it ends before its last line.
     pub is_whole: bool,

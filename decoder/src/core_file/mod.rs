@@ -223,7 +223,7 @@ impl Core {
         })
     }
 
-    /// Where the core file holds an address: the offset, and how many bytes follow.
+    /// The offset of an address in the core file, and the number of bytes from there to the end of the segment.
     fn place(&self, address: u64) -> Option<(u64, u64)> {
         let after = self.segments.partition_point(|s| s.0 <= address);
         let (start, size, offset) = self.segments[..after].last()?;

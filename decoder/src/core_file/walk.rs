@@ -240,7 +240,7 @@ impl Walk<'_> {
         if self.places.hybrid { self.site_byte(site) } else { 0 }
     }
 
-    /// Where distances count from in the sub-path above a link; 0 if that is not known.
+    /// The place from which distances count in the sub-path above a link; 0 if that is not known.
     fn offset_base(&self, link: u64) -> u64 {
         let at = frame(link);
         if at == 0 {
@@ -252,7 +252,7 @@ impl Walk<'_> {
         if known { at } else { 0 }
     }
 
-    /// `base`: where distances count from.
+    /// The point of a walk, with this id. `base`: the place from which distances count.
     fn point(&mut self, id: u64, walked: &Interruption, base: u64) -> Point {
         let addresses = walked.addresses().zip(walked.frames()).map(|((address, exact), cfa)| {
             let distance = if self.places.hybrid { abi::SiteByte::distance(cfa, base as usize) } else { 0 };

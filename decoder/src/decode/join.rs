@@ -18,8 +18,8 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// Adds the boundary above a call that does not tell by itself what runs next: one that pushed, or an
-    /// open one. `left`: the callee is known to have left its activation to another function.
+    /// Adds the boundary above a call that does not itself determine the function that runs next: one that pushed,
+    /// or an open one. `left`: the callee is known to have left its activation to another function.
     pub(super) fn below_call(&mut self, site: u32, left: bool, above: Above) {
         let symbols = &self.images.symbols;
         let kind = self.kind(site);
@@ -53,8 +53,8 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// Adds the boundary above a frame that tells only that the function entered there has pushed, too, and
-    /// whether it has left its activation to another one. The next frame tells who called it.
+    /// Adds the boundary above a frame that says only that the function entered there has pushed, too, and whether
+    /// it has left its activation to another one. The next frame shows its caller.
     pub(super) fn below_entered(&mut self, left: bool, above: Above) {
         if left && matches!(above, Above::Root(_)) {
             self.left(true);

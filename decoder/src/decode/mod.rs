@@ -337,8 +337,8 @@ impl Decoding<'_, '_> {
     fn frame(&mut self, frame: &PushedFrame, above: Above, begin: Begin) -> Result<Above, DecodeError> {
         if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(begin.start) {
             // The frame of a function that always pushes at its entry, and whose caller had pushed as well.
-            // The next frame tells the function, even without the executable's dictionary. Perhaps the
-            // function has left its activation.
+            // The next frame shows the function, even without the executable's dictionary. The function may have
+            // left its activation.
             self.below_entered(frame.left, above);
             return Ok(above);
         }

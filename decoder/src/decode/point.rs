@@ -37,7 +37,7 @@ pub(super) struct Below<'t> {
 /// A function that is active at a point.
 struct Inner<'d> {
     image: u32,
-    /// The number of its name, which tells it from local functions of the same name.
+    /// The number of its name, which distinguishes it from local functions of the same name.
     number: u32,
     /// Its linkage name.
     name: &'d str,
@@ -75,7 +75,7 @@ enum Active<'d> {
 struct CallAt<'d> {
     image: u32,
     code: &'d CodeTable,
-    /// The name of what it calls, if that is known.
+    /// The name of the callee, if it is known.
     callee: Option<u32>,
     /// True if the callee is known to have left its activation to another function.
     marked: bool,
@@ -98,8 +98,7 @@ impl<'d> Decoding<'d, '_> {
         // True if nothing is known of the id in a function further in.
         let mut by_addresses = false;
         // Stacks begin in code that is not instrumented: it starts the program, or a thread. There the
-        // addresses are all of them, and they can stand for an id that is not known; those of a damaged stack
-        // end anywhere.
+        // addresses are complete, and can replace an id that is not known. Those of a damaged stack end anywhere.
         let whole = point.end == PointEnd::Outermost && !more && !self.ends_instrumented(point)?;
         // The outermost function met to which the id does not belong, the number of its address, and the pieces up to
         // it.
@@ -406,8 +405,8 @@ impl<'d> Decoding<'d, '_> {
     /// Adds the sub-path of the function to which the point's id belongs.
     fn owned(&mut self, owner: u32, id: u64, distance: u64, begin: Begin) -> Above {
         // A program built as a whole has called it by an open call, and it has not pushed for that yet: the
-        // id is the program's, as the function is about to find (ARCHITECTURE.md tells how ids of both are
-        // told apart).
+        // id is the program's, as the function is about to find (ARCHITECTURE.md shows how ids of both are
+        // distinguished).
         let symbols = &self.images.symbols;
         // Functions that only their module calls have ids of either sign.
         let encoding = self.images.encoding_of(owner);

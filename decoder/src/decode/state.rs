@@ -12,10 +12,10 @@ pub(super) struct Decoding<'d, 'c> {
     pub(super) images: &'d Images,
     /// The context as far as it is known.
     pub(super) context: &'c mut Context,
-    /// Calls of images with another runtime are missing in the token
+    /// True if calls of images with another runtime are missing in the token
     /// ([`Token::other_runtime`](crate::Token)).
     pub(super) other_runtime: bool,
-    /// A number is decoded, which stands for all captures of a place.
+    /// True if a number is decoded, which stands for all captures of a place.
     pub(super) of_number: bool,
 }
 
@@ -63,11 +63,11 @@ pub(super) enum Above {
 /// The start of a sub-path, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// The ids tell it: no direct call entered the sub-path there, or the thread began there.
+    /// The ids show it: no direct call entered the sub-path there, or the thread began there.
     ById,
     /// In this function, which a direct call with a push entered.
     In(u32),
-    /// Unknown: the frame that would tell it is missing in the token.
+    /// Unknown: the frame that would show it is missing in the token.
     Unknown,
 }
 

@@ -79,7 +79,7 @@ impl<'d> Decoding<'d, '_> {
     }
 
     /// Adds the boundary above an open call of the executable's, and the sub-path of the call. `id` is one of
-    /// its open node. `left`: what was called is known to have left its activation to another function.
+    /// its open node. `left`: the callee is known to have left its activation to another function.
     pub(super) fn walk_open(
         &mut self,
         image: u32,
@@ -130,7 +130,7 @@ impl<'d> Decoding<'d, '_> {
     pub(super) fn start_in(&self, encoding: &Encoding, start: Start) -> Start {
         match start {
             Start::In(start) if !std::ptr::eq(self.images.encoding_of(start), encoding) => Start::ById,
-            // The ids tell all starts, except in a program that is built as a whole: there they tell only the
+            // The ids show all starts, except in a program that is built as a whole: there they show only the
             // outermost one.
             Start::Unknown if encoding.open_node.is_none() => Start::ById,
             start => start,
@@ -209,8 +209,8 @@ impl Decoding<'_, '_> {
     }
 }
 
-/// Hybrid encodings (pcce.txt §6): from the distances in a token to the stack offsets that tell sub-paths of
-/// one number apart.
+/// Hybrid encodings (pcce.txt §6): from the distances in a token to the stack offsets that distinguish sub-paths of
+/// one number.
 impl Decoding<'_, '_> {
     /// The distance from the beginning of its sub-path down to an activation of the function.
     pub(super) fn stack_offset(&self, function: u32, distance: Distance, begin: Begin) -> Option<u64> {

@@ -33,7 +33,7 @@ pub enum Cause {
     /// Not an even number of lower-case hexadecimal digits.
     #[error("its build id is {0:?}, which is no row of bytes in lower-case hexadecimal digits")]
     BuildId(String),
-    /// Tokens could not tell two dictionaries apart.
+    /// Tokens could not distinguish two dictionaries.
     #[error("another one given has the same build id {0}, as far as tokens carry it")]
     SameBuildId(BuildId),
     /// An index into another table is out of range.

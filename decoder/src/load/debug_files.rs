@@ -8,7 +8,7 @@ use pcce_dictionary::section::SECTION;
 
 use crate::token::to_hex;
 
-/// Where distributions keep debug files.
+/// The folder in which distributions keep debug files.
 pub(crate) const SYSTEM: &str = "/usr/lib/debug";
 
 /// The debug file of a stripped program with its dictionary, found as gdb finds it: by build id, by the name

@@ -41,7 +41,7 @@ pub enum NumbersError {
     Given { given: u64 },
 }
 
-// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then say it twice.
+// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then show it two times.
 impl From<io::Error> for NumbersError {
     fn from(cause: io::Error) -> Self {
         Self::Io(cause)

@@ -112,7 +112,7 @@ impl<'de> Visitor<'de> for Member<'_> {
 /// Compares the name of a member with the name that is looked for.
 struct Name<'n>(&'n str);
 
-/// How a member relates to the member that is looked for.
+/// The relation of a member to the member that is looked for.
 enum Part<'n> {
     Whole,
     /// An object that may have it, with this name inside.

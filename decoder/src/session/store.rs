@@ -29,7 +29,7 @@ use crate::token::{BuildId, from_hex};
 pub const ENDING: &str = ".pcce.json";
 /// The subfolder in which files have their build ids as names.
 const BY_ID: &str = ".build-id";
-/// How many first bytes of a dictionary are read for its build id.
+/// The number of first bytes of a dictionary that are read for its build id.
 const START: u64 = 4096;
 /// Bound on the ids that were not found, and are remembered.
 const MAX_ABSENT: usize = 1 << 16;

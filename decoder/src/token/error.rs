@@ -54,7 +54,7 @@ pub enum TokenError {
     Malformed {
         /// Position in the payload, in bytes from 0.
         position: usize,
-        /// What is wrong there.
+        /// The error at this position.
         what: &'static str,
     },
     /// More frames than a stack can hold.

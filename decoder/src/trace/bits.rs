@@ -227,7 +227,7 @@ impl<'t> Bits<'t> {
             6 => (Special::HandlerEnd, 0),
             7 => (Special::Mark, 1),
             8 => (Special::Gap, 0),
-            // Where the state is unknown, the context was read already. Elsewhere it says nothing new.
+            // If the state is unknown, the context was read already. Otherwise it says nothing new.
             9 if payload & !AWAY <= TOKEN_LEN as u64 => {
                 return self.skip_words(CONTEXT_WORDS as u64 + (payload & !AWAY).div_ceil(8));
             }
@@ -398,7 +398,7 @@ impl<'t> Bits<'t> {
         Item::Begin(chunk, follows)
     }
 
-    /// Returns whether the words of a chunk are what was written, as far as it says so.
+    /// Checks the words of a chunk against its checksum, as far as it has one.
     fn is_sound(&self, chunk: &ChunkAt) -> io::Result<bool> {
         let cut = chunk.there < chunk.words && chunk.words <= chunk.room;
         if chunk.end == OPEN || cut {

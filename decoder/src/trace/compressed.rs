@@ -14,7 +14,7 @@ pub const FRAME: usize = 1 << 20;
 /// Bound on the bytes of a frame, uncompressed: other tools may make larger frames than [`FRAME`].
 const MAX_FRAME: u64 = 1 << 26;
 /// The number of frames that stay in memory: threads read at different places.
-const KEPT: usize = 8;
+const MAX_KEPT: usize = 8;
 /// The first bytes of files compressed by zstd.
 const MAGIC: [u8; 4] = zstd_safe::MAGICNUMBER.to_le_bytes();
 /// Bytes of the table after its entries, and before them; and of an entry, at most.
@@ -96,7 +96,7 @@ impl Compressed {
         }
         let content: Arc<[u8]> = content.into();
         let mut kept = kept();
-        if kept.len() >= KEPT {
+        if kept.len() >= MAX_KEPT {
             kept.remove(0);
         }
         kept.push((number, Arc::clone(&content)));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An event of a stream, or a boundary of what is known of it.
+/// An event of a stream, or a boundary of the known part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: EventKind,
@@ -28,7 +28,7 @@ pub enum EventKind {
     Open,
     /// A function of which nothing is known has returned.
     OpenReturned,
-    /// A call that may return twice, for the first time.
+    /// A call that may return two times, for the first time.
     ReturnsTwice,
     /// A function is entered from unknown code.
     Entered,
@@ -41,9 +41,9 @@ pub enum EventKind {
     Block,
     /// A function is left by an exception that goes on.
     Resume,
-    /// An exception has come to a landing pad (`node`) of `function`: everything deeper was left by it.
+    /// An exception has come to a landing pad (`node`) of `function`: all deeper activations were left.
     Landed,
-    /// The call `node` of `function` has returned again: everything deeper was left.
+    /// The call `node` of `function` has returned again: all deeper activations were left.
     Again,
     /// A signal handler begins; `value` is the signal.
     Handler,

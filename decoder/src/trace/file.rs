@@ -43,7 +43,7 @@ pub enum TraceError {
     Compressed,
 }
 
-// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then say it twice.
+// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then show it two times.
 impl From<io::Error> for TraceError {
     fn from(cause: io::Error) -> Self {
         Self::Io(cause)
@@ -432,7 +432,7 @@ impl TraceFile {
         if self.is_ring { streams.iter().filter(is_cut_off).count() } else { 0 }
     }
 
-    /// Messages about what is missing in the file itself, each with the number of places.
+    /// Messages about missing parts of the file itself, each with the number of places.
     pub fn missing(&self) -> Vec<(u64, String)> {
         let all = [
             (self.damaged, format!("{} chunks are damaged", self.damaged)),
@@ -445,7 +445,7 @@ impl TraceFile {
         all.into_iter().chain(self.in_other_parts()).filter(|(places, _)| *places > 0).collect()
     }
 
-    /// For a part of a run: the streams of which it has kept nothing. Of others the replay says what is missing.
+    /// For a part of a run: the streams of which it has kept nothing. The replay reports the missing parts of others.
     fn in_other_parts(&self) -> Option<(u64, String)> {
         let RowsAt { part, parts, .. } = *self.rows.first()?;
         let described: BTreeSet<u64> = self.rows.iter().map(|rows| rows.stream.number).collect();

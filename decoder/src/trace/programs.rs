@@ -60,7 +60,7 @@ pub enum TablesCause {
     Tables(#[from] InvalidTables),
 }
 
-// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then say it twice.
+// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then show it two times.
 impl From<io::Error> for TablesCause {
     fn from(cause: io::Error) -> Self {
         Self::Io(cause)
@@ -250,7 +250,7 @@ impl Programs {
         names.into_iter().map(demangle).collect()
     }
 
-    /// What the files say about functions of a name, besides their tables.
+    /// The facts that the files have about functions of a name, besides their tables.
     pub fn standing(&self, wanted: &Wanted) -> Standing {
         let mut standing = Standing::default();
         for (file, _) in self.dictionaries.iter().filter(|(file, _)| !file.as_os_str().is_empty()) {

@@ -19,7 +19,7 @@ pub struct InvalidTables {
     pub module: String,
     /// Linkage name of the function.
     pub function: String,
-    /// What is wrong with it.
+    /// The error.
     pub what: &'static str,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Place {
     /// The node whose bits are written there.
     pub(super) node: u32,
     /// True if the node is a call that has returned.
-    pub(super) behind: bool,
+    pub(super) has_returned: bool,
     /// The number of bits of its code that are written after the place.
     pub(super) left: u32,
 }
@@ -156,7 +156,7 @@ impl Tables {
     /// Adds a module of an image.
     ///
     /// # Errors
-    /// [`InvalidTables`]: its codes do not tell alternatives apart.
+    /// [`InvalidTables`]: its codes do not distinguish alternatives.
     pub fn add(&mut self, image: u32, module: &Traced) -> Result<(), InvalidTables> {
         let names: Vec<u32> = module.names.iter().map(|name| self.name(name)).collect();
         let first_file = self.files.len() as u32;
@@ -272,11 +272,12 @@ impl Tables {
             let Some(function) = self.function_at(image, place.function) else { continue };
             let number = place.node & !BEHIND;
             let Some(node) = self.node_of(function, number.into()) else { continue };
-            let behind = place.node != number;
-            if place.left > self.codes[node as usize].1 || behind && place.left > 0 {
+            let has_returned = place.node != number;
+            if place.left > self.codes[node as usize].1 || has_returned && place.left > 0 {
                 continue;
             }
-            self.places.entry((image, place.address)).or_insert(Place { node, behind, left: place.left });
+            let row = Place { node, has_returned, left: place.left };
+            self.places.entry((image, place.address)).or_insert(row);
         }
     }
 

@@ -50,8 +50,7 @@ pub struct Captures {
     /// Captures that the shadow stack does not know: control had just come back to an activation further out.
     pub without_list: u64,
     pub of_others: u64,
-    /// Captures with calls of an image that is not in verify mode: none of its functions was ever on the
-    /// shadow stack.
+    /// Captures with calls of an image that is not in verify mode: no function of it is in any record.
     pub mixed: u64,
     /// Captures that show other calls than the shadow stack has, or could not be decoded.
     pub wrong: u64,

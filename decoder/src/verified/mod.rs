@@ -168,7 +168,7 @@ impl Checker<'_> {
         self.functions.named(name).iter().any(|&function| functions[function as usize].silent)
     }
 
-    /// Compares a context with what it decodes to in one of the functions with a name.
+    /// Decodes a context in each of the functions with a name, and compares it, until one is equal.
     fn compare(&mut self, number: u64, name: &str, state: State) -> Result<Equal, String> {
         let mut result = Err("no function has this name".to_owned());
         for function in self.functions.named(name).to_vec() {

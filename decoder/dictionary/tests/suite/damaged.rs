@@ -89,7 +89,7 @@ fn changed_bytes_of_a_dictionary_never_panic() {
     }
 }
 
-/// Where the records of the section begin, and where the last one ends.
+/// The offsets at which the records of the section begin, and at which the last one ends.
 fn bounds() -> Vec<usize> {
     let mut bounds = vec![0];
     while let Some(&start) = bounds.last().filter(|start| **start < SECTION.len()) {

@@ -25,22 +25,22 @@ pub(super) fn run(args: &CollectArgs, folder: &Folder, missing: &[u32]) -> anyho
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} runs {msg}");
     progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     progress.tick();
-    let tell = |more: &str| {
+    let show_progress = |more: &str| {
         let done = missing.iter().filter(|&&part| folder.ended(part).is_some()).count();
         progress.set_position(done as u64);
         progress.set_message(more.to_owned());
     };
     let result = match args.engine {
-        Engine::Local => local(folder, missing, jobs(args), &tell),
+        Engine::Local => local(folder, missing, jobs(args), &show_progress),
         Engine::Parallel => {
             let mut command = parallel(&folder.path, missing, jobs(args))?;
             let log = folder.path.join("parallel.log");
             let log = File::create(&log).with_context(|| log.display().to_string())?;
             let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
             let child = child.context("GNU parallel cannot be run: install the package `parallel`")?;
-            wait(child, &tell)
+            wait(child, &show_progress)
         }
-        Engine::Slurm => slurm::run(folder, missing, args.jobs, &tell),
+        Engine::Slurm => slurm::run(folder, missing, args.jobs, &show_progress),
     };
     progress.finish_and_clear();
     result
@@ -77,7 +77,7 @@ fn part_command(path: &Path, part: u32) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-fn local(folder: &Folder, missing: &[u32], jobs: usize, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
+fn local(folder: &Folder, missing: &[u32], jobs: usize, show_progress: &dyn Fn(&str)) -> anyhow::Result<()> {
     let waiting = Mutex::new(missing.iter());
     let next = || waiting.lock().ok().and_then(|mut parts| parts.next().copied());
     let run_all = || -> anyhow::Result<()> {
@@ -93,7 +93,7 @@ fn local(folder: &Folder, missing: &[u32], jobs: usize, tell: &dyn Fn(&str)) -> 
     thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs.clamp(1, missing.len())).map(|_| scope.spawn(run_all)).collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
-            tell("");
+            show_progress("");
             thread::sleep(POLL);
         }
         let mut ended = workers.into_iter().map(|worker| worker.join());
@@ -110,9 +110,9 @@ fn parallel(path: &Path, missing: &[u32], jobs: usize) -> anyhow::Result<Command
 }
 
 /// Waits for an engine's process.
-fn wait(mut child: Child, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
+fn wait(mut child: Child, show_progress: &dyn Fn(&str)) -> anyhow::Result<()> {
     while child.try_wait()?.is_none() {
-        tell("");
+        show_progress("");
         thread::sleep(POLL);
     }
     Ok(())

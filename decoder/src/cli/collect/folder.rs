@@ -1,12 +1,12 @@
-//! The folder of a collection: the plan, and what each run leaves.
+//! The folder of a collection: the plan, and the files that each run leaves.
 //!
 //! | file | content |
 //! |---|---|
-//! | `plan.json` | what is run |
+//! | `plan.json` | the command that is run |
 //! | `input` | standard input of each run |
 //! | `part-2.trace` | the part of the trace |
-//! | `part-2.out`, `part-2.err` | what the program wrote |
-//! | `part-2.log` | what the engine wrote |
+//! | `part-2.out`, `part-2.err` | output and errors of the program |
+//! | `part-2.log` | output of the engine |
 //! | `part-2.ended` | how the program ended; it is written last, so a part that has it is whole |
 //! | `part-2` | the folder in which it ran, if each has one |
 
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::CollectArgs;
 use super::run::Ended;
 
-/// What is run.
+/// The command that is run for each part, and its surroundings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) parts: u32,

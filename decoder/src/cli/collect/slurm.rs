@@ -40,7 +40,7 @@ pub(super) fn run(
     folder: &Folder,
     missing: &[u32],
     jobs: Option<u32>,
-    tell: &dyn Fn(&str),
+    show_progress: &dyn Fn(&str),
 ) -> anyhow::Result<()> {
     let kept = folder.path.join("slurm-job");
     let earlier = fs::read_to_string(&kept).ok().filter(|job| states(job).is_ok_and(|s| !s.is_empty()));
@@ -68,7 +68,7 @@ pub(super) fn run(
             Ok(states) if states.is_empty() => break,
             Ok(states) => {
                 silent = 0;
-                tell(&format!("(Slurm's job {job}: {})", summary(&states)));
+                show_progress(&format!("(Slurm's job {job}: {})", summary(&states)));
             }
             Err(error) => {
                 silent += 1;
@@ -85,7 +85,7 @@ pub(super) fn run(
         if missing.iter().all(|&part| folder.ended(part).is_some()) {
             break;
         }
-        tell("");
+        show_progress("");
         thread::sleep(POLL / 2);
     }
     for &part in missing.iter().filter(|&&part| folder.ended(part).is_none()) {

@@ -28,7 +28,7 @@ pub enum What {
     Streams,
 }
 
-/// Where runs took different ways.
+/// A place where runs took different ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The parts, from 1, that are alike there, the most first.
@@ -48,7 +48,7 @@ pub struct Agreed {
     pub(super) open: bool,
 }
 
-/// Compares all parts of a run. Returns what they have in common of each stream.
+/// Compares all parts of a run. Returns the common part of each stream.
 ///
 /// # Errors
 /// [`PartsError::Differ`], [`PartsError::Cut`].

@@ -25,7 +25,7 @@ use crate::trace::tables::{NONE, Op, Tables};
 pub(super) struct Begin {
     pub(super) stack: Vec<Active>,
     pub(super) state: State,
-    /// The number of calls so far that may return twice.
+    /// The number of calls so far that may return two times.
     pub(super) jumps: u64,
     /// True if verify mode has counted the next event already.
     pub(super) counted: bool,
@@ -71,7 +71,7 @@ impl Reader<'_> {
         Ok(self.begin(stream, chunk, &self.context_words(chunk)?))
     }
 
-    /// The number of calls up to the beginning of a chunk that may return twice, if the chunk has a context.
+    /// The number of calls up to the beginning of a chunk that may return two times, if the chunk has a context.
     pub(super) fn jumps_at(&self, chunk: &ChunkAt) -> std::io::Result<Option<u64>> {
         Ok(head(&self.context_words(chunk)?).map(|([_, jumps, ..], _)| jumps))
     }
@@ -95,14 +95,14 @@ impl Reader<'_> {
         let contexts = self.programs.contexts()?;
         let mut stack = contexts.stack(&self.programs.tables, &Token::parse(text).ok()?, stream.level)?;
         if is_away {
-            // Where a fiber's context begins, its stack does not.
+            // On another stack than that of the stream's beginning, the outermost call may have unknown callers.
             stack[0].function = UNKNOWN;
         }
         enter(&self.programs.tables, &mut stack, inner.active);
         Some(Begin { stack, state: inner.state, jumps, counted: inner.counted })
     }
 
-    /// The innermost function, by the place where it goes on, and what it has reported.
+    /// The innermost function, by the place where it goes on, and the events that it has reported.
     fn inner(&self, process: u32, loads: u64, pc: u64, function: u64, node: u64) -> Option<Inner> {
         let tables = &self.programs.tables;
         if function != 0 {
@@ -118,7 +118,7 @@ impl Reader<'_> {
         }
         let place = tables.place_at(image, address)?;
         let function = tables.function_of(place.node);
-        if place.behind {
+        if place.has_returned {
             let state = State::Choose(tables.nodes[place.node as usize].next);
             return Some(Inner { active: Active { function, node: place.node }, state, counted: false });
         }
@@ -214,8 +214,8 @@ impl<'t> Replay<'t> {
         self.certain.then_some(self.counted)
     }
 
-    /// Where nothing is known at a chunk's beginning, looks for the activations in its context. `first`: it is the
-    /// first chunk that is read.
+    /// If nothing is known at a chunk's beginning, looks for the activations in its context. `first`: it is the first
+    /// chunk that is read.
     pub(super) fn look_for_begin(&mut self, chunk: &ChunkAt, first: bool) {
         if !matches!(self.state, State::Skip | State::Lose(GapCause::Missing | GapCause::Middle, _)) {
             return;
@@ -343,7 +343,7 @@ pub(in crate::trace) struct Snapshot {
     pub(super) landings: Landings,
     pub(super) stacks: Stacks,
     pub(super) state: State,
-    /// Where a handler had interrupted the stream: the cache, by which the next function may be entered.
+    /// The cache, by which the next function may be entered, if a handler had interrupted the stream.
     pub(super) cache: Option<(Vec<u32>, Order)>,
     /// Verify mode: events and hash, if they are certain.
     pub(super) counted: Option<(u64, u64)>,

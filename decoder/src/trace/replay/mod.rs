@@ -1,7 +1,7 @@
 //! Reconstruction: a stream's bits say, at each place of the program where several events can follow, which
 //! one did. The replay keeps the activations, and follows the tables (casper.txt §3 has the principle).
 //!
-//! Where it cannot know the activations, it says so ([`EventKind::Gap`]) and goes on at the next special
+//! If it cannot know the activations, it says so ([`EventKind::Gap`]) and goes on at the next special
 //! word: that one names a function, and what this function does from there on is certain again. Nothing is
 //! guessed.
 
@@ -67,7 +67,7 @@ pub(super) enum State {
     Known(bool),
     /// Reports the activation at this place, then the others; then comes [`Replay::then`].
     Active(usize),
-    /// This node comes, after so many further bits of its code.
+    /// This node comes, after this number of further bits of its code.
     Rest(u32, u32),
     /// Reports that the events before the fork are not certain; then comes this choice, or unknown code
     /// ([`NONE`]).

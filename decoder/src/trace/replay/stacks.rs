@@ -66,7 +66,7 @@ impl Jumps {
         Self { count: now.count, ..self }
     }
 
-    /// How many of the outermost activations may have this number. None if it was given after reading began.
+    /// The number of outermost activations that may have this number. None if it was given after reading began.
     pub(super) fn given_before(&self, number: u64) -> Option<usize> {
         (!self.missed && number <= self.before.0).then_some(self.before.1)
     }

@@ -1,4 +1,4 @@
-//! Where two streams that have parted meet again.
+//! The comparison of two streams from where they part on: their differences, and where they meet again.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::trace::event::{Event, EventKind};
 
 /// Events of each stream that are compared at a time.
 const WINDOW: usize = 1 << 15;
-/// How many events in a row must be the same for the streams to have met again.
+/// The streams have met again if this number of events in a row are the same.
 const MIN_SAME: usize = 16;
 /// Bound on the events of a difference that are kept.
 const MAX_KEPT: usize = 64;
@@ -27,7 +27,7 @@ pub struct Hunk {
     pub same: u64,
 }
 
-/// Why no further differences were looked for.
+/// The reason why no further differences were looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rest {
     /// The streams have ended.
@@ -39,7 +39,7 @@ pub enum Rest {
     Apart(usize),
 }
 
-/// The properties that equal events share. Causes of gaps' addresses do not matter.
+/// The properties that equal events share: all except [`Event::value`].
 pub(super) type Key = (EventKind, u32, u32, u32);
 
 pub(super) fn key(event: &Event) -> Key {

@@ -41,7 +41,7 @@ pub struct Pair<'t> {
     pub streams: [Option<&'t Stream>; 2],
     /// The number of events in each run.
     pub events: [u64; 2],
-    /// Where they part; None if they are the same to their ends.
+    /// The place where they part; None if they are the same to their ends.
     pub parting: Option<Parting<'t>>,
     /// The differences from there on, as many as were asked for, and why there are no more.
     pub hunks: Vec<Hunk>,
@@ -60,7 +60,7 @@ pub struct Diff<'t> {
 /// Options of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compared {
-    /// Calls of these functions are left out, with what is inside of them.
+    /// Calls of these functions are left out, with all events inside of them.
     pub ignored: Vec<Named>,
     /// Bound on the differences of each thread that are reported.
     pub hunks: usize,
@@ -103,7 +103,7 @@ struct Beginning {
     calls: HashMap<Callee, u64>,
 }
 
-/// How many first events are compared to match the threads of two runs.
+/// The number of first events that are compared to match the threads of two runs.
 const BEGINNING: u64 = 1 << 16;
 /// Bound on the threads that begin with one function and are matched by their calls.
 const MAX_ALIKE: usize = 256;
@@ -128,7 +128,7 @@ impl Beginning {
         Ok(Self { stream: stream.number, first, calls: rows.map(|row| (row.callee, row.calls)).collect() })
     }
 
-    /// How many calls two threads do not have in common.
+    /// The number of calls that two threads do not have in common.
     fn distance(&self, other: &Self) -> u64 {
         let of = |calls: &HashMap<Callee, u64>, callee| calls.get(callee).copied().unwrap_or(0);
         let callees: BTreeSet<&Callee> = self.calls.keys().chain(other.calls.keys()).collect();

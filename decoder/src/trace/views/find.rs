@@ -108,7 +108,7 @@ pub fn at<'t>(
         if event.kind.is_counted() && replay.events() == number {
             let mut text = Vec::new();
             write_context(reader, stream, &replay, &event, style, json, &mut text)?;
-            // The next event tells whether the named function was entered.
+            // The next event shows whether the named function was entered.
             if event.kind == EventKind::Open
                 && let Some(entered) = replay.next()
                 && entered.kind == EventKind::Entered

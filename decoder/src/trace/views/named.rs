@@ -57,7 +57,7 @@ impl Tables {
         named
     }
 
-    /// The traced functions whose calls have no lines, so that it is unknown what was inlined into them.
+    /// The traced functions whose calls have no lines, so that functions inlined into them are unknown.
     pub fn without_lines(&self) -> BTreeSet<&str> {
         let mut functions: Vec<(bool, bool)> = vec![(false, false); self.function_count()];
         for node in 0..self.node_count() as u32 {

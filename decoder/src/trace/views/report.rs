@@ -15,9 +15,9 @@ pub struct Row {
     pub calls: u64,
     /// Events in it: its calls and returns.
     pub own: u64,
-    /// Events in it and in what it called.
+    /// Events in it and in its callees.
     pub inclusive: u64,
-    /// About how long it and what it called have lasted, in nanoseconds
+    /// The approximate time that it and its callees have lasted, in nanoseconds
     /// ([`Replay::time`](super::Replay::time)).
     pub time: u64,
 }

@@ -25,12 +25,12 @@ pub struct Selection {
     pub lines: bool,
     /// The approximate time of each event, too.
     pub times: bool,
-    /// Only calls of these functions, and what is inside of them.
+    /// Only calls of these functions, and the events inside of them.
     pub functions: Option<Named>,
 }
 
 impl Selection {
-    /// Where the reading of a stream begins, and the first event that is taken.
+    /// The place where the reading of a stream begins, and the number of the first selected event.
     pub(super) fn begin(&self, reader: &Reader<'_>, stream: &Stream) -> io::Result<(Begun, u64)> {
         let Some(last) = self.last else { return Ok((Begun { chunk: 0, events: 0 }, self.from)) };
         let begun = match self {
@@ -41,7 +41,7 @@ impl Selection {
     }
 }
 
-/// Where the reading of a stream begins.
+/// The place where the reading of a stream begins.
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
     /// The index of the chunk.

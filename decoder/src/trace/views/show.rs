@@ -17,7 +17,7 @@ use crate::trace::reader::{Reader, forked};
 use crate::trace::replay::{Replay, UNKNOWN};
 use crate::trace::tables::{NONE, Tables};
 
-/// How many columns a line must have left for a further place of a call.
+/// The number of columns that a line must have left for a further place of a call.
 const MIN_COLUMNS: usize = 40;
 
 /// Bound on the calls around the first event that are shown.
@@ -47,7 +47,8 @@ pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
     text
 }
 
-/// Writes the events of some streams. Returns what was met of [`Selection::functions`], if there are some.
+/// Writes the events of some streams. Returns the counts of what was met, of [`Selection::functions`] if there are
+/// some.
 pub fn show<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,

@@ -3,8 +3,8 @@
 use crate::trace::event::{Event, EventKind};
 use crate::trace::tables::{NONE, Tables};
 
-/// The callee of a call, as a dense number: a traced function, a name, or an unknown function behind a
-/// pointer.
+/// The callee of a call, as a dense number: a traced function, a name, or an unknown function that is called
+/// through a pointer.
 pub type Callee = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Span {
     pub callee: Callee,
     /// The number of calls that it is inside of.
     pub depth: u32,
-    /// The node that calls it; [`NONE`] for what is called from unknown code.
+    /// The node that calls it; [`NONE`] if unknown code calls it.
     pub node: u32,
     /// When it began, on the clock of the user of [`Spans`].
     pub start: u64,
@@ -126,7 +126,7 @@ impl Tables {
         self.function_count() + self.name_count() + 1
     }
 
-    /// The name of what is called.
+    /// The name of a callee.
     pub fn callee_name(&self, callee: Callee) -> &str {
         let callee = callee as usize;
         match callee.checked_sub(self.function_count()) {

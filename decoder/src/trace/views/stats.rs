@@ -13,7 +13,7 @@ pub struct Stats {
     pub streams: u64,
     pub chunks: u64,
     pub events: u64,
-    /// Bits that tell events apart.
+    /// Bits that distinguish events.
     pub bits: u64,
     /// Words of 64 bits with other records: entries from outside, landings, and so on.
     pub words: u64,

@@ -43,7 +43,7 @@ trait Viewer {
     fn instant(&mut self, stream: &Stream, time: u64, name: String, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// What a trace viewer is given.
+/// The calls that a trace viewer gets.
 #[derive(Clone, Debug, Default)]
 pub struct Exported {
     pub selection: Selection,
@@ -57,7 +57,7 @@ struct Active {
     events: u64,
 }
 
-/// Writes some streams for a viewer. Returns what was met.
+/// Writes some streams for a viewer. Returns the counts of what was met.
 fn write_spans<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,

@@ -38,7 +38,7 @@ struct Row {
     moments: Vec<(u64, String)>,
 }
 
-/// Writes the page. Returns what was met.
+/// Writes the page. Returns the counts of what was met.
 pub fn page<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,

@@ -141,7 +141,7 @@ const BOOT_TIME: u32 = 6;
 /// A clock of one sequence of packets.
 const OWN_CLOCK: u32 = 64;
 
-/// Writes some streams. Returns what was met.
+/// Writes some streams. Returns the counts of what was met.
 pub fn perfetto<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,

@@ -87,7 +87,7 @@ impl Columns {
     }
 }
 
-/// Writes the picture, as SVG. Returns what was met.
+/// Writes the picture, as SVG. Returns the counts of what was met.
 pub fn timeline<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
