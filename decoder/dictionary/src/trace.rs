@@ -134,11 +134,11 @@ pub enum Kind {
     #[serde(rename = "twice")]
     ReturnsTwice(Option<u32>),
     Return,
-    /// It leaves its activation to the module's function of this number (a tail call).
+    /// The function leaves its activation to the module's function of this number (a tail call).
     Leave(u32),
-    /// It leaves its activation to a function of which nothing is known.
+    /// The function leaves its activation to a function of which nothing is known.
     LeaveOpen(Option<u32>),
-    /// It is left by an exception, that goes on.
+    /// An exception leaves the function, and goes on.
     Resume,
     /// A block of the function's code begins.
     Block,
@@ -173,7 +173,7 @@ pub struct Place {
     /// The address in the image's file at which the code goes on.
     pub address: u64,
     pub function: u64,
-    /// Its node, with [`BEHIND`] or without.
+    /// A node of the function, with or without [`BEHIND`].
     pub node: u32,
     /// The number of bits of the node's code that are written after the place.
     pub left: u32,

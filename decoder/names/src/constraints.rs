@@ -513,7 +513,7 @@ impl<'n> Reader<'n> {
 
     fn parameter(&mut self) -> Option<()> {
         self.expect("T")?;
-        // With the number of the template around it, where that is not the innermost.
+        // The number of the enclosing template, if that is not the innermost.
         if self.is("L") {
             self.skip(1)?;
             let level = self.rest.find('_')?;
@@ -648,7 +648,7 @@ impl<'n> Reader<'n> {
                 reader.encoding()?;
                 reader.expect("E")
             };
-            // Its name counts among the substitutions.
+            // The function's name counts among the substitutions.
             if !self.is_hidden {
                 return self.deeper(written);
             }

@@ -45,7 +45,7 @@ impl<'a> Effects<'a> {
         match instruction.control {
             Control::Return => true,
             Control::Jump { target, conditional: false } => self.function.is_outside(target),
-            // With the stack pointer of the entry it is a tail call.
+            // A jump with the stack pointer of the entry is a tail call.
             Control::IndirectJump(_) => state.stack_pointer() == Value::Stack(0, 0) && self.taken.is_empty(),
             _ => false,
         }

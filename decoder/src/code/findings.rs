@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn huge_functions_take_bounded_work() {
         const MANY: u64 = 20_000;
-        // Each jumps to any of them.
+        // Each of these jumps may lead to any of them.
         let anywhere = Image { taken: (0..MANY).map(|i| CODE + 2 * i).collect(), ..Image::default() };
         let jumps = b"\xff\xe1".repeat(MANY as usize);
         assert_eq!(states(&[&jumps], &anywhere, &[]), vec![State::Added(0); MANY as usize]);

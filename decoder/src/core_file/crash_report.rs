@@ -15,7 +15,7 @@ pub const CONTEXT_KEY: &[u8] = b"context: ";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub program: String,
-    /// Its build id, in hexadecimal digits; empty without one.
+    /// The program's build id, in hexadecimal digits; empty without one.
     pub build_id: String,
     pub process: Option<i32>,
     /// The file in which it has recorded its calls, if it has.

@@ -188,7 +188,7 @@ impl<'d> Decoding<'d, '_> {
             return stop(self.owned(owner, id, address.distance, below.begin));
         }
         if let (true, Some((root, number, pieces))) = (whole, outermost) {
-            // Its caller is the code that starts programs and threads, or other code without the pass, as
+            // The root's caller is the code that starts programs and threads, or other code without the pass, as
             // where the id of the outermost function is known.
             self.context.pieces.truncate(pieces);
             // Further activations are left out, and it is not known which of them came first.
@@ -324,7 +324,7 @@ impl<'d> Decoding<'d, '_> {
         let functions = &self.images.symbols.functions;
         match (callee, inner) {
             (Some(callee), Some(inner)) if inner.is_called(image, callee, code) && !marked => {
-                // It is the activation that the call has made, or one that jumps have led to since.
+                // The inner activation is the one that the call has made, or one that jumps have led to since.
                 let comes_back = inner.owner.is_some_and(|owner| functions[owner as usize].comes_back);
                 self.context.pieces.extend(comes_back.then_some(Piece::MayHaveLeft));
             }
@@ -455,7 +455,7 @@ impl<'d> Decoding<'d, '_> {
         let unknown = Ok(Joined { above: Above::Interrupted, consumed: false });
         let Some(frame) = below.frame else { return unknown };
         if frame.site == OPEN_SITE {
-            // It pushed at its entry, for an open call: no thunk can do that for it.
+            // The function pushed at its entry, for an open call: no thunk can do that for it.
             return Ok(Joined { above: Above::Root(owner), consumed: false });
         }
         let Some(site) = self.site_of(frame).filter(|site| site.function == owner) else { return unknown };

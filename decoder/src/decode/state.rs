@@ -87,7 +87,7 @@ impl Begin {
 /// The distance of an activation below the place from which distances count.
 #[derive(Clone, Copy)]
 pub(super) enum Distance {
-    /// Its canonical frame address, in words; 0: it is not known.
+    /// The canonical frame address of the activation, in words; 0: it is not known.
     OfActivation(u64),
     /// The frame that the activation has pushed, in words; 0: it is not known.
     OfFrame(u64),

@@ -42,9 +42,9 @@ struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
-    /// It is a direct call that adds.
+    /// A direct call that adds.
     Add,
-    /// It pushes, or is an open call.
+    /// A call that pushes, or an open call.
     Other,
 }
 

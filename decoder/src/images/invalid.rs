@@ -30,7 +30,7 @@ fn cure(cause: &Cause) -> &'static str {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Not an even number of lower-case hexadecimal digits.
+    /// The build id is not an even number of lower-case hexadecimal digits.
     #[error("its build id is {0:?}, which is no row of bytes in lower-case hexadecimal digits")]
     BuildId(String),
     /// Tokens could not distinguish two dictionaries.

@@ -45,7 +45,7 @@ pub enum ProgramError {
     /// The program has no build id: its tokens could not be distinguished from those of other builds.
     #[error("the program has no build id; link it with -Wl,--build-id (GNU ld, lld)")]
     NoBuildId,
-    /// It is a separate debug file.
+    /// The file is a separate debug file.
     #[error(
         "it is a separate debug file, without machine code; contexts of points at which the program was interrupted \
          (crash reports, samples, signal handlers) need the program before it was stripped, or what `pcce dict` has \

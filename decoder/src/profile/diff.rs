@@ -52,7 +52,7 @@ struct Function<'p> {
 
 /// A context that differs.
 struct Change<'p> {
-    /// In the order of the metrics.
+    /// The values in both profiles, in the order of the metrics.
     values: Vec<Pair>,
     stack: &'p Stack,
     stacks: &'p Stacks,

@@ -114,7 +114,7 @@ pub enum ProfileError {
     /// A line that cannot be read.
     #[error("line {line}: {cause}; the profile is damaged")]
     Line {
-        /// Its number, from 1.
+        /// The line's number, from 1.
         line: usize,
         cause: String,
     },
@@ -124,7 +124,7 @@ pub enum ProfileError {
     /// The last line has another count of contexts than the file.
     #[error("the profile is damaged: it has {found} contexts, and should have {expected}")]
     Contexts {
-        /// As the last line says.
+        /// The count in the last line.
         expected: u64,
         found: usize,
     },
@@ -137,7 +137,7 @@ pub struct Record {
     pub token: Option<String>,
     /// A name for the values, where there is no context.
     pub name: Option<String>,
-    /// In the order of [`Profile::metrics`].
+    /// The values of the metrics, in the order of [`Profile::metrics`].
     pub values: Vec<u64>,
     /// Allocations that were freed again, and their bytes, in heap profiles.
     pub freed: (u64, u64),

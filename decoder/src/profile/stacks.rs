@@ -35,7 +35,7 @@ pub struct StackFrame {
     pub name: String,
     /// Name of the function, if it is known.
     pub function: Option<String>,
-    /// In gdb's style, with the place.
+    /// The frame's line in gdb's style, with the place.
     #[serde(skip)]
     pub text: String,
     /// The pattern that hides it in a report.
@@ -59,7 +59,7 @@ pub struct StackFrame {
 pub struct Stack {
     /// Indices into [`Stacks::frames`], innermost first.
     pub frames: Vec<u32>,
-    /// In the order of [`Kind::metrics`](super::Kind::metrics).
+    /// The values of the metrics, in the order of [`Kind::metrics`](super::Kind::metrics).
     pub values: Vec<u64>,
 }
 

@@ -31,7 +31,7 @@ use crate::source::Source;
 pub enum CompressError {
     #[error("{path}")]
     Trace { path: PathBuf, source: TraceError },
-    /// It is compressed already.
+    /// The trace is compressed already.
     #[error("{0}: it is compressed already")]
     Already(PathBuf),
     /// The program is running, and writes over the oldest chunks.

@@ -211,7 +211,7 @@ impl EventKind {
         }
     }
 
-    /// Its name in the JSON forms.
+    /// The name of the kind in the JSON forms.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -121,7 +121,7 @@ pub struct Tables {
     pub(super) entries: Vec<Entry>,
     /// By choice with codes longer than a lookup: its codes, the first bit highest, and their nodes.
     long: HashMap<u32, Vec<(u32, Entry)>>,
-    /// By image and address in its file.
+    /// Functions, by image and address in its file.
     by_address: HashMap<(u32, u64), u32>,
     /// Nodes, by image and address of their call sites.
     by_site: HashMap<(u32, u64), u32>,
@@ -129,7 +129,7 @@ pub struct Tables {
     lines: Vec<(u32, u32, u32)>,
     /// By node, the index of its first line. Its lines end where those of the next node begin.
     first_lines: Vec<u32>,
-    /// By node, its code and how many bits that has.
+    /// By node, its code and the number of bits of the code.
     codes: Vec<(u32, u32)>,
     names: Vec<Name>,
     numbers: HashMap<Box<str>, u32>,

@@ -148,7 +148,7 @@ fn records_of_other_versions_are_refused_by_number() {
             error.to_string().contains("schema version 4, and this pcce reads versions 2 to 3"),
             "{error}"
         );
-        // Of version 1 there are fragments only, and these are none.
+        // Version 1 has fragments only.
         assert!(
             offset < bounds[2] || matches!(refused(1), DictionaryError::FragmentVersion { found: 1, .. })
         );

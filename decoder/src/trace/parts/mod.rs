@@ -34,7 +34,7 @@ pub enum PartsError {
     #[error("{path}: it is part {part} of {parts}, and part {expected} of {of} is needed")]
     OtherPart {
         path: PathBuf,
-        /// Its number, from 1.
+        /// The part's number, from 1.
         part: u32,
         parts: u32,
         /// The number that it should have, from 1.
@@ -47,13 +47,13 @@ pub enum PartsError {
     /// It is not clear which streams of the runs correspond.
     #[error("{path}: {what}")]
     Unlike { path: PathBuf, what: &'static str },
-    /// Its process did not get as far as others.
+    /// The process of a part did not get as far as others.
     #[error(
         "part {part} is not whole: its process was killed, or had no room for the trace, or the file was cut ({path}); \
          delete the file, and run that part again"
     )]
     Cut {
-        /// Its number, from 1.
+        /// The part's number, from 1.
         part: u32,
         path: PathBuf,
     },

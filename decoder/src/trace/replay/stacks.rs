@@ -237,7 +237,7 @@ impl Replay<'_> {
         match self.bits.peek() {
             Item::Special(Special::Left, number, words) => match self.node_of_word(number, words[0]) {
                 Ok(Some(node)) => last == Some(node),
-                // In a function that is left out, which is unknown code; or at an unknown place.
+                // The stack is left in a function that is left out, which is unknown code; or at an unknown place.
                 Ok(None) => words[1] == 0,
                 Err(_) => true,
             },

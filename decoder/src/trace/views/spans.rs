@@ -77,7 +77,7 @@ impl Spans {
             }
             EventKind::Landed | EventKind::Again => {
                 self.close(event.depth + 1, &mut sink);
-                // It was not known that it is active.
+                // The function was not known to be active.
                 if self.open.last().is_none_or(|span| span.depth < event.depth) {
                     self.open(span(event.function), sink);
                 }
