@@ -27,9 +27,9 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Offset in a buffer: behind the registers, a word for whether signals are kept, and the 64 signals that there
-    /// are. `pthread_cleanup_push` has buffers that end with these words, and uses them behind `setjmp`. With shadow
-    /// stacks libc would use one of them; no image with the runtime has these.
+    /// Offset in a buffer: after the registers, a word for whether signals are kept, and the set of the 64 signals that
+    /// exist. Buffers of `pthread_cleanup_push` end with the three words, and use them after `setjmp`. With shadow
+    /// stacks libc would use one of the words; no image with the runtime has shadow stacks.
     pub const OFFSET: usize = 80;
     /// An unlikely value.
     pub const SEAL: u32 = 0x5d1b_7c3a;
@@ -49,12 +49,12 @@ impl Saved {
     }
 }
 
-/// A function of libc whose name the executable has for one of the runtime's.
+/// A function of libc that the executable replaces by one of the runtime's, under the same name.
 #[repr(C)]
 pub struct Libcs {
     function: *const c_void,
-    /// Not 0 if the function is not libc's: a library has functions of these names, and buffers, of its own. They are
-    /// left alone.
+    /// Not 0 if the function is not libc's: a library has its own functions of these names, with buffers of its own,
+    /// which are left alone.
     is_foreign: usize,
 }
 

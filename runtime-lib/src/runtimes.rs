@@ -16,7 +16,7 @@ const SEVERAL: u8 = 2;
 /// This copy is called by code that has found it by its name, and has itself found another copy's variables.
 const MIXED: u8 = 3;
 
-/// The mark behind [`Known::result`].
+/// The mark after [`Known::result`].
 const MARK: [u8; 7] = *b"PCCE rt";
 
 /// The place to which the executable's note leads.

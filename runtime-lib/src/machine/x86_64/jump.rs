@@ -23,8 +23,8 @@ pub unsafe fn jump_target(buffer: *const u64) -> usize {
     (unsafe { buffer.add(6).read() }.rotate_right(17) ^ guard) as usize
 }
 
-// The program's `setjmp` and its like jump here, with the address of libc's function in %rax. A jump leads on: libc's
-// function finds its caller's registers.
+// The program's `setjmp` and its like jump here, with the address of libc's function in %rax. The code jumps on to that
+// function, which so finds its caller's registers.
 global_asm!(
     ".pushsection .text.__pcce_setjmp,\"ax\",@progbits",
     ".globl __pcce_setjmp",
