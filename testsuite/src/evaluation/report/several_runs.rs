@@ -102,7 +102,7 @@ impl Report {
     }
 }
 
-/// The collections with so many parts.
+/// The collections with this number of parts.
 fn collected(parts: &Parts, number: usize) -> impl Iterator<Item = &Collected> {
     parts.processes.iter().flat_map(|process| &process.collected).filter(move |one| one.parts == number)
 }
