@@ -345,7 +345,7 @@ mod tests {
     fn content(file: c_int) -> Vec<u8> {
         let (.., size) = identity(file).expect("a file");
         let mut bytes = vec![0; size as usize];
-        // SAFETY: there is room for so many.
+        // SAFETY: there is room for these bytes.
         let read = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         assert_eq!(read, size as isize);
         bytes

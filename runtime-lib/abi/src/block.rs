@@ -277,7 +277,7 @@ pub mod layout {
     pub const RELATIVE: u64 = 1;
     /// A bit in a [`Link`]: the function that was entered has left its activation to another one, by a tail call.
     /// Emitted code sets it in [`Tls::top`](super::Tls::top). It must not be set in the frame: after an unseen jump of
-    /// code without the pass out of activations, variables of others may be in the place of the frame.
+    /// code without the pass out of activations, variables of others may be where the frame was.
     pub const LEFT: u64 = 2;
     /// The bits of a [`Link`] that are not part of the address.
     pub const LINK_BITS: u64 = RELATIVE | LEFT;

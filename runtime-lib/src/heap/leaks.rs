@@ -42,7 +42,7 @@ pub fn remember_here() {
     STACK.store(stack_pointer(), Ordering::Relaxed);
 }
 
-/// What the scan could not do.
+/// The limits of a scan.
 pub struct Gaps {
     /// Blocks that are not freed, and were not found.
     pub blocks: u64,
@@ -51,7 +51,7 @@ pub struct Gaps {
 }
 
 /// Counts each block that has leaked in its record. `live` is the number of blocks that are not freed. None if the
-/// system does not tell what is mapped, or has no memory.
+/// system does not say what is mapped, or has no memory.
 #[inline(never)]
 pub fn scan(live: u64) -> Option<Gaps> {
     let stopped = stop_threads();

@@ -490,7 +490,7 @@ fn begin(file: c_int) -> Result<(), c_int> {
 fn begins_with(file: c_int, bytes: &[u8]) -> Option<bool> {
     let mut there = [0; 16];
     let arguments = [file as usize, there.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];
-    // SAFETY: there is room for so many.
+    // SAFETY: there is room for these bytes.
     let read = unsafe { sys::call(libc::SYS_pread64, arguments) };
     let there = &there[..bytes.len()];
     (read == bytes.len() as isize && there.iter().any(|&byte| byte != 0)).then_some(there == bytes)
@@ -499,7 +499,7 @@ fn begins_with(file: c_int, bytes: &[u8]) -> Option<bool> {
 fn read_synced(file: c_int) -> u64 {
     let mut there = [0; 8];
     let arguments = [file as usize, there.as_mut_ptr() as usize, 8, SYNCED as usize, 0, 0];
-    // SAFETY: there is room for so many.
+    // SAFETY: there is room for these bytes.
     unsafe { sys::call(libc::SYS_pread64, arguments) };
     u64::from_le_bytes(there)
 }

@@ -13,7 +13,7 @@ type ByClass = [i64; Class::ALL.len()];
 /// The further instructions of a program and of the libraries that are built with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Further {
-    /// Those of all functions.
+    /// The further instructions of all functions.
     pub all: ByClass,
     /// The functions with most further instructions.
     pub functions: Vec<Function>,

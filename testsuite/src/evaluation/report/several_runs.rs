@@ -46,7 +46,7 @@ impl Report {
         };
         let mut row = "| **mean** | | |".to_owned();
         for number in PARTS {
-            // Of the programs whose runs are all equal.
+            // Only programs whose runs are all equal count.
             let shares: Vec<f64> =
                 all.iter().filter_map(|(_, parts)| share(collected(parts, number))).collect();
             let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;

@@ -13,7 +13,7 @@ pub(super) struct Maker<'a> {
     id: u32,
 }
 
-/// Where a statement is made.
+/// The surroundings of a generated statement.
 #[derive(Clone)]
 struct Place {
     function: usize,

@@ -14,7 +14,7 @@ pub(super) struct Tree {
     pub(super) features: Features,
 }
 
-/// What a program may use; each costs compile time for its header.
+/// The features that a program may use. Each costs compile time for its header.
 #[derive(Clone, Copy)]
 pub(super) struct Features {
     pub(super) functions: bool,

@@ -1,4 +1,4 @@
-//! What the walk over stacks needs to know of x86-64.
+//! The facts about x86-64 that the walk over stacks needs.
 
 use gimli::{Register, RegisterRule, UnwindContextStorage, UnwindTableRow};
 
