@@ -45,12 +45,12 @@ impl Saved {
     }
 }
 
-/// A function of libc whose name the executable has for one of the runtime's.
+/// A function of libc that the executable replaces by one of the runtime's, under the same name.
 #[repr(C)]
 pub struct Libcs {
     function: *const c_void,
-    /// Not 0 if the function is not libc's: a library has functions of these names, and buffers, of its own. They are
-    /// left alone.
+    /// Not 0 if the function is not libc's: a library has its own functions of these names, with buffers of its own,
+    /// which are left alone.
     is_foreign: usize,
 }
 

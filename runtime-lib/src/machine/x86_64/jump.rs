@@ -11,8 +11,8 @@ use crate::abi::layout;
 use crate::jump::{Saved, prepare};
 
 /// Offset of the runtime's words in a buffer of `setjmp`: after the registers, a word for whether signals are kept, and
-/// the 64 signals that exist. `pthread_cleanup_push` has buffers that end with these words, and uses them after
-/// `setjmp`. With shadow stacks libc would use one of them; no image with the runtime has these.
+/// the set of the 64 signals that exist. Buffers of `pthread_cleanup_push` end with the three words, and use them after
+/// `setjmp`. With shadow stacks libc would use one of the words; no image with the runtime has shadow stacks.
 pub const SAVED_AT: usize = 80;
 
 /// The stack pointer that `longjmp` sets: the seventh word of glibc's `jmp_buf`, which is mangled: an exclusive or with
@@ -28,8 +28,8 @@ pub unsafe fn jump_target(buffer: *const u64) -> usize {
     (unsafe { buffer.add(6).read() }.rotate_right(17) ^ guard) as usize
 }
 
-// The program's `setjmp` and its like jump here, with the address of libc's function in %rax. A jump leads on: libc's
-// function finds its caller's registers.
+// The program's `setjmp` and its like jump here, with the address of libc's function in %rax. The code jumps on to that
+// function, which so finds its caller's registers.
 global_asm!(
     ".pushsection .text.__pcce_setjmp,\"ax\",@progbits",
     ".globl __pcce_setjmp",
