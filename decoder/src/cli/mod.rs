@@ -253,7 +253,7 @@ Examples:
   pcce decode app.pcce.json pcce1.AQAIq80S…
   pcce decode --dicts /srv/dictionaries pcce1.AQAIq80S…
   PCCE_NUMBERS=app.numbers ./app && pcce decode --numbers app.numbers ./app 13835058055282163713
-  grep -o 'pcce1\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so
+  grep -o 'pcce[0-9]\\.[A-Za-z0-9_-]*' app.log | pcce decode ./app --dict libplugin.so
   pcce decode --across-threads ./app pcce1.AQAIq80S… pcce1.AQAIq81a…+pcce1.AQAIq82b…";
 
 /// Arguments of `pcce filter`.

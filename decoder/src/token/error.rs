@@ -2,7 +2,16 @@
 
 use thiserror::Error;
 
+use pcce_abi::token::PREFIXES;
+
 use super::MAX_FRAMES;
+
+/// How tokens start, as messages say it.
+fn starts() -> String {
+    let starts = PREFIXES.map(|prefix| format!("`{prefix}`"));
+    let (last, others) = starts.split_last().expect("there is a version");
+    format!("{} or {last}", others.join(", "))
+}
 
 /// Errors of reading a token.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -10,8 +19,9 @@ use super::MAX_FRAMES;
 pub enum TokenError {
     /// The text does not start like a token.
     #[error(
-        "not a context token: it starts with `{start}`; a token starts with `pcce1.`, `pcce2.` or `pcce3.` and \
-         is one word of letters, digits, `-` and `_`"
+        "not a context token: it starts with `{start}`; a token starts with {} and is one word of letters, digits, \
+         `-` and `_`",
+        starts()
     )]
     NotAToken {
         /// The first characters.
@@ -19,8 +29,8 @@ pub enum TokenError {
     },
     /// A token of a version that a newer release writes.
     #[error(
-        "the token has version {found}, and this pcce reads versions 1 to 3; use the pcce of the release that \
-         built the program, or a newer one"
+        "the token has version {found}, and this pcce reads versions 1 to {}; use the pcce of the release that \
+         built the program, or a newer one", PREFIXES.len()
     )]
     NewerVersion { found: String },
     /// The text ends before the token does.

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pcce_abi::token::{
-    ALPHABET, BUILD_ID_LEN, PREFIX, PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, unzigzag,
+    ALPHABET, BUILD_ID_LEN, PREFIX, PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, kind_bits, unzigzag,
 };
 
 use crate::printable::printable;
@@ -78,7 +78,8 @@ impl Token {
         while !reader.at_end() {
             let position = reader.at;
             let head = reader.varint()?;
-            let (image, kind) = if version > 1 { (head >> 2, head & 3) } else { (head >> 1, head & 1) };
+            let bits = kind_bits(version);
+            let (image, kind) = (head >> bits, head & ((1 << bits) - 1));
             if kind < kind::SIGNAL {
                 let frame = self.read_frame(reader, image, kind == kind::REPEATED)?;
                 frames = frames.saturating_add(frame.count);

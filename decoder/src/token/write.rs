@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use pcce_abi::token::{PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, zigzag};
+use pcce_abi::token::{PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, kind_bits, zigzag};
 
 use super::{Point, Token, checksum};
 
@@ -45,7 +45,7 @@ impl Token {
                 out.point(point);
             }
             let Some(frame) = self.frames.get(number) else { break };
-            out.image(frame.image, version.min(2), u64::from(frame.count > 1));
+            out.image(frame.image, kind_bits(version), u64::from(frame.count > 1));
             put(&mut out.bytes, frame.site | (u64::from(frame.left) * SITE_LEFT));
             put(&mut out.bytes, zigzag(frame.id));
             out.distance(frame.distance);

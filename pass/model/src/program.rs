@@ -41,14 +41,16 @@ pub struct AddressPlaces {
 /// 1. `facts/gather.rs` of the plugin finds the kind by the called operand (`facts/resolve.rs`). `llvm/instruction.rs`
 ///    says which opcodes are calls.
 /// 2. [`CallKind::reach`] says what the call may reach. Silence, tail calls, the call graph and traces need only that.
+///    `hybrid.rs` says whether the call takes a context, and `facts/named.rs` whether its name matters to the link.
 /// 3. [`crate::plan`] decides the action, the kind of the site in the dictionary, and the edge. `slice.rs` writes the
 ///    action for the code generation after the link (`Does`), and `merge.rs` of `pass/link` resolves kinds that name
 ///    functions of other modules.
-/// 4. `contexts/sequences.rs` of the plugin emits what an action needs, and `tracing/gather.rs` names the event.
+/// 4. `contexts/sequences.rs` of the plugin emits what an action needs ([`Action`](crate::plan::Action) says what it
+///    changes), and `tracing/gather.rs` names the event.
 /// 5. `SiteKind` in `decoder/dictionary/src/schema.rs` is the kind of the site on disk; `docs/formats.md` describes it.
-///    `images/symbols.rs` of the decoder reads it, and `show/graph.rs` and `cli/info.rs` show it.
+///    `images/symbols.rs` and `images/encodings.rs` of the decoder read it, and `show/graph.rs` and `cli/info.rs` show it.
 /// 6. `decode/mod.rs` and `decode/join.rs` of the decoder make pieces of a context of it (`Piece` in
-///    `context/mod.rs`), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each boundary;
+///    `context/mod.rs`, with its class), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each boundary;
 ///    `show/style.rs` has its text, and the guide's `messages.md` its meaning.
 ///
 /// A kind that differs from another one only in how the compiler names the callee needs stations 1 to 3 only.

@@ -1,10 +1,18 @@
 //! Constants of the tokens' format (`docs/formats.md`), for writers and readers.
 //!
-//! A new field is written by the runtime (`runtime-lib/src/token`), and for core files by the decoder
-//! (`decoder/src/core_file/walk.rs`, `decoder/src/token/write.rs`). `decoder/src/token/read.rs` reads it, and
-//! `decoder/src/decode` uses it. Numbers stand for tokens: if the field matters to them, it has a record
-//! ([`numbers`](crate::numbers), `runtime-lib/src/chains.rs`, `decoder/src/numbers`). All flags are taken, so a further
-//! optional field needs another version.
+//! These are the stations of a field:
+//!
+//! 1. The runtime finds its value (`runtime-lib/src/token.rs`, or `context.rs` for each capture) and writes it
+//!    (`token/write.rs`). For core files, the decoder does both (`core_file/walk.rs` and `token/write.rs`).
+//! 2. `decoder/src/token/read.rs` reads it into `Token` (`token/mod.rs`), and `decode/mod.rs` puts what follows from it
+//!    into a `Context` (`context/mod.rs`).
+//! 3. `show/render.rs` shows it as text and as JSON, and so does `decoder/python`.
+//! 4. Numbers stand for tokens: if the field matters to them, it has a record ([`numbers`](crate::numbers),
+//!    `runtime-lib/src/chains.rs`, `decoder/src/numbers`), and verify mode compares it (`verify/captures.rs` of the
+//!    runtime, `verified/captures.rs` of the decoder).
+//!
+//! All flags are taken, so a further optional field needs another version. [`PREFIXES`] lists the versions; messages
+//! and searches for tokens follow it.
 
 /// First characters of each token, before the digit of its version and a full stop.
 pub const PREFIX: &str = "pcce";
@@ -55,6 +63,12 @@ pub mod kind {
     pub const REPEATED: u64 = 1;
     /// A frame that was pushed for a signal's handler.
     pub const SIGNAL: u64 = 2;
+}
+
+/// The bits below the image's number in the head of a frame: one, or the [`kind`] from version 2 on.
+#[must_use]
+pub const fn kind_bits(version: u32) -> u32 {
+    if version == 1 { 1 } else { 2 }
 }
 
 /// Encodes ids and distances of addresses, which are signed and small on either side of 0.

@@ -7,7 +7,7 @@ use core::ptr::null;
 use pcce_system::settled::auxiliary;
 
 use super::chain::{Element, Elements, Frames};
-use crate::abi::token::{ALPHABET, PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, zigzag};
+use crate::abi::token::{ALPHABET, PREFIXES, SITE_LEFT, WITH_OFFSETS, flag, kind, kind_bits, zigzag};
 use crate::abi::{Frame, Link, SiteByte};
 use crate::fiber::is_gone;
 use crate::image::Image;
@@ -196,7 +196,7 @@ unsafe fn write(
                 (extent.full, extent.damaged) = (images.is_full(), !images.is_full());
                 break;
             };
-            out.varint((number as u64) << version.min(2) | u64::from(count > 1));
+            out.varint((number as u64) << kind_bits(version as u32) | u64::from(count > 1));
             images.name(number, new, &mut out);
             let open = frame.site().is_null();
             let site = if open { 0 } else { images.offset(number, frame.site() as usize) as u64 };
