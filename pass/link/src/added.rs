@@ -11,7 +11,7 @@ use pcce_model::plan::Action;
 use pcce_model::replaceable;
 use pcce_model::slice::{Comparison, Decided, Sites, Slice, SliceFunction, SliceThunk};
 use pcce_model::thunks::{self, Thunk};
-use pcce_model::{Call, CallKind, Jumps, Program, Source, SourceLocation, TypeId};
+use pcce_model::{Call, CallKind, Jumps, Matched, Program, Source, SourceLocation, TypeId};
 
 use crate::merge::Merged;
 use crate::scratch::{Place, Scratch};
@@ -160,14 +160,16 @@ impl<'a> Added<'a> {
         FunctionId::new(own.partition_point(|known| *known < place) as u32)
     }
 
-    /// Compares calls through pointers that push with the functions that they probably reach: functions of
-    /// the call's type whose address is taken, if there are few. The functions get further calls.
+    /// Compares calls through pointers that push, and were never counted, with the functions that they probably
+    /// reach: functions of the call's type whose address is taken, if there are few. The functions get further
+    /// calls, with the counts of the old ones.
     pub fn compare(
         &mut self,
         scratch: &Scratch,
         merged: &mut Merged,
         program: &Program,
         encoding: &Encoding,
+        counts: &mut Matched,
     ) {
         let mut guesses: HashMap<TypeId, Vec<Guess>> = HashMap::new();
         for (id, function) in program.iter() {
@@ -189,12 +191,19 @@ impl<'a> Added<'a> {
                     Some(edge) => encoding.edge(edge).pushes(),
                     None => frequency() >= OFTEN,
                 };
-                if call.kind != CallKind::Indirect || call.compared || !pushes() {
+                let count = |call: usize| counts.calls.get(&(id.index(), call)).copied();
+                let is_counted = || function.copies(c).any(|copy| count(copy).is_some_and(|n| n >= 1.0));
+                let of_call = count(c);
+                if call.kind != CallKind::Indirect || call.compared || !pushes() || is_counted() {
                     continue;
                 }
                 let few = guesses.get(&call.ty).filter(|guesses| guesses.len() <= MOST);
                 for guess in few.into_iter().flatten() {
+                    let direct = merged.functions[id.index()].calls.len();
                     self.compare_with(merged, id, c, guess);
+                    if let Some(count) = of_call {
+                        counts.calls.insert((id.index(), direct), count);
+                    }
                 }
             }
         }

@@ -50,7 +50,8 @@ impl Counts {
     }
 
     /// Compares calls through pointers that push with the functions that they reach most according to the
-    /// profile. Returns the counts afterwards; none without a profile.
+    /// profile, and those of which it knows nothing with their few possible targets. Returns the counts
+    /// afterwards.
     pub fn compare(
         &self,
         added: &mut Added<'_>,
@@ -59,9 +60,10 @@ impl Counts {
         program: &Program,
         encoding: &Encoding,
         options: &Options,
-    ) -> Option<Matched> {
-        let profile = self.profile.as_ref()?;
+    ) -> Matched {
         let mut counts = program.counts.clone();
+        added.compare(scratch, merged, program, encoding, &mut counts);
+        let Some(profile) = &self.profile else { return counts };
         let is_there = |callee| scratch.has(added.place(callee));
         let candidates = profile.candidates(program, encoding, options, is_there);
         for candidate in candidates {
@@ -76,7 +78,7 @@ impl Counts {
                 counts.compare(&candidate, direct);
             }
         }
-        Some(counts)
+        counts
     }
 }
 

@@ -218,7 +218,7 @@ fn a_profile_says_how_often_calls_are_executed() {
     };
     let main = counted("main", 2, &[(Some("f"), 10), (None, 4)]);
     let counts =
-        Calls { functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))] };
+        Calls { functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))], by_site: false };
     let profile = Profile::new(PathBuf::new(), counts);
     let program = derive(functions.to_vec(), &EXECUTABLE, |all| profile.find(|_| Some("m.c"), all))
         .expect("it is whole");
@@ -246,7 +246,7 @@ fn copies_of_a_call_are_compared_with_the_same_targets() {
     let all = [of("main", calls), of("g", Vec::new()), of("h", Vec::new())];
     let profile = Profile::new(
         PathBuf::new(),
-        Calls { functions: all.map(|function| ("m.c".to_owned(), function)).into() },
+        Calls { functions: all.map(|function| ("m.c".to_owned(), function)).into(), by_site: false },
     );
     let program =
         derive(functions.to_vec(), &MODULE, |all| profile.find(|_| Some("m.c"), all)).expect("it is one");
