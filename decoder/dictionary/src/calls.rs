@@ -194,7 +194,8 @@ fn syntax(line: usize, error: &serde_json::Error) -> CallsError {
 }
 
 fn heading(module: &str, functions: usize, by_site: bool) -> String {
-    let heading = Heading { profile: KIND.into(), version: VERSION, module: module.into(), functions, by_site };
+    let heading =
+        Heading { profile: KIND.into(), version: VERSION, module: module.into(), functions, by_site };
     json(&heading)
 }
 

@@ -50,6 +50,34 @@ impl Record {
         record.versions.last().filter(|last| *last == build_id)?;
         Some(record)
     }
+
+    /// What `pcce info` says.
+    pub fn lines(&self) -> Vec<String> {
+        let learnt: Vec<String> = self.learnt.iter().map(|file| file.display().to_string()).collect();
+        let mut lines = vec![
+            format!(
+                "adapted     version {}; the first one has build id {}",
+                self.versions.len(),
+                self.versions[0]
+            ),
+            format!("learnt      from {}", learnt.join(", ")),
+        ];
+        if let Some((before, after)) = self.fit {
+            let percent = |share: f64| share * 100.0;
+            lines.push(format!(
+                "fit         {:.1} % of the learnt calls are in the program",
+                percent(after.found)
+            ));
+            lines.push(format!(
+                "calls       by learnt time, {:.1} % pushed and {:.1} % added; now {:.1} % push and {:.1} % add",
+                percent(before.push),
+                percent(before.add),
+                percent(after.push),
+                percent(after.add)
+            ));
+        }
+        lines
+    }
 }
 
 /// A file beside an image.
@@ -105,8 +133,8 @@ fn open(path: &Path) -> anyhow::Result<Image> {
 enum Known {
     /// Calls were counted.
     Counted(Calls),
-    /// The versions of the images, each with the number of the image in the command, and what was learnt of them.
-    Learnt(Vec<(usize, Dictionary)>, Learnt),
+    /// What was learnt of the versions of the images.
+    Learnt(Vec<Dictionary>, Learnt),
 }
 
 impl Known {
@@ -114,7 +142,8 @@ impl Known {
         let mut counted: Option<Calls> = None;
         let mut weights: HashMap<String, f64> = HashMap::new();
         for path in &args.learnt {
-            let text = pcce::load::read_file(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+            let text =
+                pcce::load::read_file(path).with_context(|| format!("{}: cannot be read", path.display()))?;
             if text.starts_with(b"{\"profile\":\"calls\"") {
                 let calls = Calls::read(&text).with_context(|| path.display().to_string())?;
                 counted.get_or_insert_default().functions.extend(calls.functions);
@@ -124,7 +153,9 @@ impl Known {
         }
         match counted {
             Some(_) if !weights.is_empty() => {
-                bail!("--learnt: counts of calls and contexts do not go together; give the ones or the others")
+                bail!(
+                    "--learnt: counts of calls and contexts do not go together; give the ones or the others"
+                )
             }
             Some(calls) => Ok(Self::Counted(calls.merged())),
             None => Self::decoded(&weights, images, dicts),
@@ -132,39 +163,47 @@ impl Known {
     }
 
     fn decoded(weights: &HashMap<String, f64>, images: &[Image], dicts: &Path) -> anyhow::Result<Self> {
-        let mut versions: Vec<(usize, Dictionary)> = Vec::new();
-        for (number, image) in images.iter().enumerate() {
-            versions.push((number, image.dictionary.clone()));
+        let mut versions: Vec<Dictionary> = Vec::new();
+        for image in images {
+            versions.push(image.dictionary.clone());
             let earlier = image.record.versions.iter().filter(|id| **id != image.dictionary.build_id);
             for file in earlier.map(|id| store::place(dicts, id)) {
                 match pcce::load::load(&file) {
-                    Ok(dictionary) => versions.push((number, dictionary)),
+                    Ok(dictionary) => versions.push(dictionary),
                     Err(error) => note(&format!("{error}: what was learnt of that version is left out")),
                 }
             }
         }
-        let dictionaries: Vec<Dictionary> = versions.iter().map(|(_, dictionary)| dictionary.clone()).collect();
-        let decoder = Decoder::new(&dictionaries)?;
+        let mut decoder = Decoder::new(&versions)?;
+        for (number, version) in versions.iter().enumerate() {
+            if let Some(image) = images.iter().find(|image| image.dictionary.build_id == version.build_id) {
+                decoder.set_program(number, image.path.clone(), None);
+            }
+        }
         let (mut learnt, mut all, mut read) = (Learnt::default(), 0.0, 0.0);
         let (mut token, mut context, mut scratch) = (Token::default(), Context::default(), Vec::new());
         for (text, &weight) in weights {
             all += weight;
             // Behind a `+` is where the thread was made.
             let own = text.split('+').next().unwrap_or_default();
-            if token.parse_into(own.as_bytes(), &mut scratch).is_ok() && decoder.decode(&token, &mut context).is_ok() {
+            if token.parse_into(own.as_bytes(), &mut scratch).is_ok()
+                && decoder.decode(&token, &mut context).is_ok()
+            {
                 read += weight;
                 learnt.add(&decoder, &context, weight);
             }
         }
-        let files = "what was learnt";
         if learnt.edges.is_empty() {
             bail!(
-                "{files} has no call of {}: let this build run with PCCE_LEARN, and longer",
+                "--learnt: no call of {} is there; let this build run with PCCE_LEARN, for some seconds of processor time",
                 images[0].path.display()
             );
         }
         if read < all {
-            note(&format!("{:.1} % of {files} is of other builds, and left out", (all - read) / all * 100.0));
+            note(&format!(
+                "{:.1} % of what was learnt is of other builds, or damaged, and left out",
+                (all - read) / all * 100.0
+            ));
         }
         Ok(Self::Learnt(versions, learnt))
     }
@@ -199,9 +238,8 @@ fn weigh(text: &[u8], weights: &mut HashMap<String, f64>) {
 /// Makes an image again, beside the old one, and checks it.
 fn make(image: &Image, known: &Known, args: &AdaptArgs) -> anyhow::Result<Option<New>> {
     let folder = image.path.parent().unwrap_or(Path::new("/"));
-    let parts = |versions: &'_ [(usize, Dictionary)]| versions.len();
-    let _ = parts;
-    let mut profile = tempfile::Builder::new().prefix("pcce-learnt-").tempfile().context("a file for the profile")?;
+    let mut profile =
+        tempfile::Builder::new().prefix("pcce-learnt-").tempfile().context("a file for the profile")?;
     let is_own = |dictionary: &Dictionary| image.record.versions.contains(&dictionary.build_id);
     let sites: Vec<Sites<'_>> = match known {
         Known::Counted(calls) => {
@@ -209,20 +247,23 @@ fn make(image: &Image, known: &Known, args: &AdaptArgs) -> anyhow::Result<Option
             Vec::new()
         }
         Known::Learnt(versions, learnt) => {
-            let sites: Vec<Sites<'_>> = versions.iter().map(|(_, dictionary)| Sites::new(dictionary)).collect();
+            let sites: Vec<Sites<'_>> = versions.iter().map(Sites::new).collect();
             learnt.calls(&sites, is_own).write(&mut profile)?;
             sites
         }
     };
     let file = tempfile::Builder::new().prefix(".pcce-").tempfile_in(folder)?.into_temp_path();
-    let flag: OsString = [OsStr::new("--pcce-profile-use="), profile.path().as_os_str()].into_iter().collect();
+    let flag: OsString =
+        [OsStr::new("--pcce-profile-use="), profile.path().as_os_str()].into_iter().collect();
     let mut command = Command::new(own_linker()?);
     command.arg("--pcce-relink").arg(&image.path).arg("-o").arg(&file).arg(flag);
     command.args(args.kept.iter().flat_map(|folder| [OsStr::new("--kept"), folder.as_os_str()]));
     command.args(["--of", &image.record.versions[0]]);
     let status = command.status().context("pcce-ld cannot be run")?;
     if !status.success() {
-        bail!("it was not made again, and is as before; link it with --pcce-keep, and give --kept DIR if it keeps there");
+        bail!(
+            "it was not made again, and is as before; link it with --pcce-keep, and give --kept DIR if it keeps there"
+        );
     }
     let dictionary = dict::dictionary(&file)?;
     if dictionary.build_id == image.dictionary.build_id {
@@ -255,7 +296,12 @@ fn check(old: &Path, new: &Path) -> anyhow::Result<()> {
     }
     if let Some(loader) = &before.interpreter {
         let list = |image: &Path| {
-            let listed = Command::new(loader).arg("--list").arg(image).env("LD_BIND_NOW", "1").env("LD_WARN", "1").output();
+            let listed = Command::new(loader)
+                .arg("--list")
+                .arg(image)
+                .env("LD_BIND_NOW", "1")
+                .env("LD_WARN", "1")
+                .output();
             let listed = listed.with_context(|| format!("cannot run `{loader}`"))?;
             anyhow::Ok((listed.status.success(), String::from_utf8_lossy(&listed.stderr).into_owned()))
         };
@@ -278,7 +324,8 @@ fn put(image: &Image, new: Option<New>, args: &AdaptArgs, dicts: &Path) -> anyho
     let rights = fs::metadata(&image.path)?;
     let owner = fs::metadata(&file)?;
     if (rights.uid(), rights.gid()) != (owner.uid(), owner.gid()) {
-        chown(&file, Some(rights.uid()), Some(rights.gid())).context("the new image cannot have the owner of the old one")?;
+        chown(&file, Some(rights.uid()), Some(rights.gid()))
+            .context("the new image cannot have the owner of the old one")?;
     }
     fs::set_permissions(&file, rights.permissions())?;
     let mut record = image.record.clone();
@@ -289,7 +336,9 @@ fn put(image: &Image, new: Option<New>, args: &AdaptArgs, dicts: &Path) -> anyho
     let aside = beside(&image.path, pcce_options::PUT_ASIDE);
     if image.record.versions.len() == 1 {
         // The name leads to a whole file at any time.
-        let copy = tempfile::Builder::new().prefix(".pcce-").tempfile_in(aside.parent().unwrap_or(Path::new("/")))?;
+        let copy = tempfile::Builder::new()
+            .prefix(".pcce-")
+            .tempfile_in(aside.parent().unwrap_or(Path::new("/")))?;
         let copy = copy.into_temp_path();
         fs::remove_file(&copy)?;
         fs::hard_link(&image.path, &copy)?;

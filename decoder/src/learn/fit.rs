@@ -41,7 +41,11 @@ struct Calls<'d> {
 }
 
 /// The names of the edge's site in an image.
-fn names<'d>(image: &Sites<'d>, numbers: &[usize], site: u32) -> Option<(&'d str, &'d str, Option<&'d str>, usize)> {
+fn names<'d>(
+    image: &Sites<'d>,
+    numbers: &[usize],
+    site: u32,
+) -> Option<(&'d str, &'d str, Option<&'d str>, usize)> {
     let site = image.sites[site as usize].1.unwrap_or(site) as usize;
     let (module, function) = image.functions[image.sites[site].0 as usize];
     Some((&module.name, function, image.callees[site]?, numbers[site]))
@@ -74,7 +78,8 @@ impl<'d> Calls<'d> {
         }
         let (mut first_site, mut first_function) = (0, 0);
         for encoding in &image.dictionary.encodings {
-            let modules = &image.dictionary.modules[encoding.first_module as usize..][..encoding.module_count as usize];
+            let modules =
+                &image.dictionary.modules[encoding.first_module as usize..][..encoding.module_count as usize];
             for edge in &encoding.edges {
                 let site = (first_site + edge.site) as usize;
                 let offset = |function: u32| encoding.functions[function as usize].id_offset as u64;
@@ -101,7 +106,9 @@ impl<'d> Calls<'d> {
             let (module, name) = image.functions[function as usize];
             match (callee, of) {
                 (Some(Some(callee)), Some(of)) => drop(compared.insert((of, *callee), site)),
-                (Some(callee), _) => sites.entry((module.name.as_str(), name, *callee)).or_default().push(site),
+                (Some(callee), _) => {
+                    sites.entry((module.name.as_str(), name, *callee)).or_default().push(site)
+                }
                 (None, _) => {}
             }
             // The caller of a thunk does nothing itself.
@@ -123,16 +130,25 @@ impl<'d> Calls<'d> {
 
 impl Learnt {
     /// How a version of an image fits what was learnt of all its versions.
-    pub fn fit(&self, images: &[Sites<'_>], is_of_image: impl Fn(&Sites<'_>) -> bool, version: &Sites<'_>) -> Fit {
+    pub fn fit(
+        &self,
+        images: &[Sites<'_>],
+        is_of_image: impl Fn(&Sites<'_>) -> bool,
+        version: &Sites<'_>,
+    ) -> Fit {
         let calls = Calls::new(version);
         let (mut all, mut fit) = (0.0, Fit::default());
         for (number, image) in (0..).zip(images).filter(|(_, image)| is_of_image(image)) {
             let numbers = numbers(image);
-            for (&Edge { site, callee, .. }, &weight) in self.edges.iter().filter(|(edge, _)| edge.image == number) {
+            for (&Edge { site, callee, .. }, &weight) in
+                self.edges.iter().filter(|(edge, _)| edge.image == number)
+            {
                 all += weight;
                 let callee = images[callee.0 as usize].functions[callee.1 as usize].1;
                 let of_site = names(image, &numbers, site);
-                let Some(does) = of_site.and_then(|(m, f, d, n)| calls.does((m, f, d, n, callee))) else { continue };
+                let Some(does) = of_site.and_then(|(m, f, d, n)| calls.does((m, f, d, n, callee))) else {
+                    continue;
+                };
                 fit.found += weight;
                 match does {
                     Does::Nothing => {}

@@ -108,7 +108,8 @@ impl<'d> Sites<'d> {
                 kind => kind,
             }));
             // What a push thunk calls is what its caller calls.
-            let within: HashMap<u32, SiteKind> = module.sites.iter().map(|site| (site.function, site.kind)).collect();
+            let within: HashMap<u32, SiteKind> =
+                module.sites.iter().map(|site| (site.function, site.kind)).collect();
             let mut pointers = HashMap::new();
             for (number, site) in (first.1..).zip(&module.sites) {
                 let mut kind = site.kind;
@@ -122,7 +123,9 @@ impl<'d> Sites<'d> {
                     pointers.entry(known).or_insert(number);
                 }
                 let callee = match kind {
-                    SiteKind::Direct(Some(callee)) => Some(Some(name(module.functions[callee as usize].name))),
+                    SiteKind::Direct(Some(callee)) => {
+                        Some(Some(name(module.functions[callee as usize].name)))
+                    }
                     SiteKind::External(callee) => Some(Some(name(callee))),
                     SiteKind::Indirect => Some(None),
                     _ => None,

@@ -27,7 +27,8 @@ impl Interface {
         let endian = LittleEndian;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = file.elf_program_headers().iter();
-        let interpreter = headers.filter_map(|header| header.interpreter(endian, bytes).ok().flatten()).next().map(text);
+        let interpreter =
+            headers.filter_map(|header| header.interpreter(endian, bytes).ok().flatten()).next().map(text);
         let sections = file.elf_section_table();
         let mut named = BTreeSet::new();
         if let Some((entries, strings)) = sections.dynamic(endian, bytes).ok()? {
@@ -35,7 +36,10 @@ impl Interface {
             for entry in entries {
                 let tag = entry.tag(endian);
                 if [DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME].contains(&tag) {
-                    named.insert((u64::try_from(tag.0).unwrap_or_default(), text(entry.string(endian, strings).ok()?)));
+                    named.insert((
+                        u64::try_from(tag.0).unwrap_or_default(),
+                        text(entry.string(endian, strings).ok()?),
+                    ));
                 }
             }
         }
@@ -43,7 +47,8 @@ impl Interface {
         let symbols = symbols
             .map(|symbol| Some((text(symbol.name_bytes().ok()?), symbol.is_undefined(), symbol.is_weak())))
             .collect::<Option<BTreeSet<_>>>()?;
-        let is_loaded = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_ALLOC.0 != 0);
+        let is_loaded =
+            |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_ALLOC.0 != 0);
         let loaded = file.sections().filter(|section| is_loaded(section.flags()));
         let sections = loaded.filter_map(|section| section.name_bytes().ok().map(text)).collect();
         Some(Self { interpreter, named, symbols, sections })
@@ -52,9 +57,15 @@ impl Interface {
     /// The first difference to another image, in words.
     #[must_use]
     pub fn difference(&self, new: &Self) -> Option<String> {
-        fn sets<T: Ord>(what: &str, old: &BTreeSet<T>, new: &BTreeSet<T>, name: impl Fn(&T) -> &str) -> Option<String> {
+        fn sets<T: Ord>(
+            what: &str,
+            old: &BTreeSet<T>,
+            new: &BTreeSet<T>,
+            name: impl Fn(&T) -> &str,
+        ) -> Option<String> {
             let lost = old.difference(new).next().map(|one| format!("it has not the {what} {}", name(one)));
-            let more = || new.difference(old).next().map(|one| format!("it has the further {what} {}", name(one)));
+            let more =
+                || new.difference(old).next().map(|one| format!("it has the further {what} {}", name(one)));
             lost.or_else(more)
         }
         if self.interpreter != new.interpreter {

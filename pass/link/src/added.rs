@@ -160,9 +160,9 @@ impl<'a> Added<'a> {
         FunctionId::new(own.partition_point(|known| *known < place) as u32)
     }
 
-    /// Compares calls through pointers that push, and were never counted, with the functions that they probably
-    /// reach: functions of the call's type whose address is taken, if there are few. The functions get further
-    /// calls, with the counts of the old ones.
+    /// Compares calls through pointers that push, and are not compared yet, with the functions that they
+    /// probably reach: functions of the call's type whose address is taken, if there are few. The functions get
+    /// further calls, with the counts of the old ones.
     pub fn compare(
         &mut self,
         scratch: &Scratch,
@@ -191,18 +191,18 @@ impl<'a> Added<'a> {
                     Some(edge) => encoding.edge(edge).pushes(),
                     None => frequency() >= OFTEN,
                 };
-                let count = |call: usize| counts.calls.get(&(id.index(), call)).copied();
-                let is_counted = || function.copies(c).any(|copy| count(copy).is_some_and(|n| n >= 1.0));
-                let of_call = count(c);
-                if call.kind != CallKind::Indirect || call.compared || !pushes() || is_counted() {
+                let is_compared = merged.functions[id.index()].calls[c].compared;
+                if call.kind != CallKind::Indirect || is_compared || !pushes() {
                     continue;
                 }
                 let few = guesses.get(&call.ty).filter(|guesses| guesses.len() <= MOST);
                 for guess in few.into_iter().flatten() {
                     let direct = merged.functions[id.index()].calls.len();
                     self.compare_with(merged, id, c, guess);
-                    if let Some(count) = of_call {
-                        counts.calls.insert((id.index(), direct), count);
+                    if let Some(count) = counts.calls.get_mut(&(id.index(), c)) {
+                        let of_direct = *count * (1.0 - ELSEWHERE);
+                        *count *= ELSEWHERE;
+                        counts.calls.insert((id.index(), direct), of_direct);
                     }
                 }
             }

@@ -50,8 +50,7 @@ impl Counts {
     }
 
     /// Compares calls through pointers that push with the functions that they reach most according to the
-    /// profile, and those of which it knows nothing with their few possible targets. Returns the counts
-    /// afterwards.
+    /// profile, and the others with their few possible targets. Returns the counts afterwards.
     pub fn compare(
         &self,
         added: &mut Added<'_>,
@@ -62,11 +61,10 @@ impl Counts {
         options: &Options,
     ) -> Matched {
         let mut counts = program.counts.clone();
-        added.compare(scratch, merged, program, encoding, &mut counts);
-        let Some(profile) = &self.profile else { return counts };
         let is_there = |callee| scratch.has(added.place(callee));
-        let candidates = profile.candidates(program, encoding, options, is_there);
-        for candidate in candidates {
+        let of_profile =
+            self.profile.as_ref().map(|profile| profile.candidates(program, encoding, options, is_there));
+        for candidate in of_profile.into_iter().flatten() {
             let direct = merged.functions[candidate.function.index()].calls.len();
             if added.compare_with_function(
                 scratch,
@@ -78,6 +76,7 @@ impl Counts {
                 counts.compare(&candidate, direct);
             }
         }
+        added.compare(scratch, merged, program, encoding, &mut counts);
         counts
     }
 }

@@ -57,7 +57,9 @@ pub struct Matched {
     /// For each function whose calls are the same in the profile: its index among the profile's functions of
     /// this name.
     exact: Vec<Option<usize>>,
-    /// From a profile that lists call sites: the functions, with the calls that they have here.
+    /// The profile lists call sites ([`Calls::by_site`]).
+    pub by_site: bool,
+    /// From such a profile: the functions, with the calls that they have here.
     arranged: HashMap<usize, calls::Function>,
     all: usize,
     missing: usize,
@@ -92,6 +94,7 @@ impl Profile {
         let mut matched = Matched {
             functions: vec![None; functions.len()],
             exact: vec![None; functions.len()],
+            by_site: self.by_site,
             ..Matched::default()
         };
         for (i, function) in functions.iter().enumerate().filter(|(_, function)| !function.silent) {
@@ -295,6 +298,17 @@ impl Matched {
     /// The counts without a profile.
     pub fn none(_: &[Function]) -> Self {
         Self::default()
+    }
+
+    /// The executions of a call for one of its function, if contexts have told them.
+    pub fn learnt(&self, function: usize, call: usize) -> Option<f64> {
+        let entries = self.functions.get(function).copied().flatten().filter(|_| self.by_site)?;
+        Some(self.calls.get(&(function, call))? / entries)
+    }
+
+    /// Returns whether the executions of a call were counted.
+    pub fn counted(&self, function: usize, call: usize) -> bool {
+        !self.by_site && self.calls.contains_key(&(function, call))
     }
 
     /// Moves the counts of a candidate, which is compared now, to its direct call at the place `direct`.

@@ -12,7 +12,7 @@ CREATE INDEX orders_day ON orders(day, customer);
 CREATE VIEW total AS SELECT customer, count(*) n, min(day) first, max(day) last FROM orders GROUP BY customer;
 SELECT city, sum(n), min(first), max(last) FROM total JOIN customer ON code = customer GROUP BY city ORDER BY 2 DESC LIMIT 5;
 SELECT json_extract(value, '$.part') part, sum(json_extract(value, '$.n')) n FROM orders, json_each(lines)
-  WHERE id % 5 = 0 GROUP BY part ORDER BY n DESC, part LIMIT 5;
+  WHERE orders.id % 5 = 0 GROUP BY part ORDER BY n DESC, part LIMIT 5;
 BEGIN;
 UPDATE orders SET day = date(day, '+1 month') WHERE customer IN (SELECT code FROM customer WHERE city = 'city3');
 DELETE FROM orders WHERE id IN (SELECT id FROM orders ORDER BY day DESC LIMIT 2000);

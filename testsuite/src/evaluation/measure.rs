@@ -104,7 +104,8 @@ impl Evaluated<'_> {
     /// A build that `pcce adapt` has made again.
     fn adapted(&self, variant: &Variant, adapted: Adapted, verify: bool) -> Result<Built> {
         let workload = &self.program.workload;
-        let learn = workload.learn.as_ref().filter(|_| adapted != Adapted::CountedSame).unwrap_or(&workload.small);
+        let learn =
+            workload.learn.as_ref().filter(|_| adapted != Adapted::CountedSame).unwrap_or(&workload.small);
         let kept = self.workshop.kept(&self.program.name, &variant.folder_name())?;
         let mut keeping = variant.clone();
         keeping.environment.insert("PCCE_KEEP".into(), kept.display().to_string());

@@ -217,8 +217,10 @@ fn a_profile_says_how_often_calls_are_executed() {
             .collect(),
     };
     let main = counted("main", 2, &[(Some("f"), 10), (None, 4)]);
-    let counts =
-        Calls { functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))], by_site: false };
+    let counts = Calls {
+        functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))],
+        by_site: false,
+    };
     let profile = Profile::new(PathBuf::new(), counts);
     let program = derive(functions.to_vec(), &EXECUTABLE, |all| profile.find(|_| Some("m.c"), all))
         .expect("it is whole");
