@@ -1,6 +1,6 @@
 //! Reads the context tokens of instrumented programs back into the chains of calls that they stand for.
 //!
-//! The rooms, in the order of a token's way:
+//! The modules, in the order in which a token passes through them:
 //!
 //! | module | what it does |
 //! |---|---|
@@ -16,8 +16,7 @@
 //! | [`profile`], [`trace`] | profiles by context, and traces of calls |
 //! | [`verified`] | compares contexts with the shadow stack of verify mode |
 //!
-//! Nothing that is read is trusted: bad input gives an error with cause and cure, never a panic, and never a
-//! guessed frame.
+//! No input is trusted: bad input gives an error with cause and cure, never a panic, and never a guessed frame.
 
 #![forbid(unsafe_code)]
 

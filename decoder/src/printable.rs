@@ -1,8 +1,8 @@
-//! Text of files that are not trusted, as it goes to people.
+//! Text from files that are not trusted, made safe for output.
 //!
-//! Names and paths may hold what controls a terminal, ends a line, or makes the text look like another one:
-//! each such character is written as its number. In JSON it is written by JSON's own escapes, so that it
-//! stays the same text.
+//! Names and paths may hold characters that control a terminal, end a line, or make the text look like another
+//! one: each such character is written as its number. In JSON it is written by JSON's own escapes, so the text
+//! stays the same.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -14,18 +14,18 @@ fn is_escaped(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            // These set the direction of writing.
+            // Characters that set the direction of writing.
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
             // Separators of lines and paragraphs.
             | '\u{2028}' | '\u{2029}'
-            // These are invisible: characters without width, byte order mark, tags, annotations, format
-            // characters that are deprecated.
+            // Invisible characters: those without width, byte order mark, tags, annotations, deprecated format
+            // characters.
             | '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
         )
 }
 
-/// The text with such characters escaped (`\n`, `\u{202e}`).
+/// The text with the unsafe characters escaped (`\n`, `\u{202e}`).
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
@@ -40,13 +40,13 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 /// A value as JSON in one line.
 ///
 /// # Panics
-/// For a map whose keys are no texts.
+/// For a map whose keys are not texts.
 pub fn json(value: &impl Serialize) -> String {
     json_text(serde_json::to_string(value).expect("texts, numbers, lists and maps always serialise"))
 }
 
-/// A document of JSON with such characters escaped. Control characters below U+0020 are so already, and all
-/// others are in texts.
+/// A document of JSON with the unsafe characters escaped. Control characters below U+0020 are escaped already, and
+/// all others can only be in texts.
 pub fn json_text(document: String) -> String {
     if document.is_ascii() && !document.contains('\u{7f}') || !document.contains(is_raw) {
         return document;
@@ -64,7 +64,7 @@ pub fn json_text(document: String) -> String {
     escaped
 }
 
-/// Returns whether it is to be escaped, and may be in JSON as it is. (Between values there may be line ends.)
+/// Returns whether a character must be escaped, and JSON allows it unescaped. (Between values there may be line ends.)
 fn is_raw(c: char) -> bool {
     c >= '\u{7f}' && is_escaped(c)
 }

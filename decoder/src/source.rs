@@ -1,4 +1,4 @@
-//! Bytes, in a file or in memory, that are read from any place on.
+//! Bytes, in a file or in memory, that can be read from any offset on.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ impl Source {
         }
     }
 
-    /// All bytes of a file in memory, as they are now; None where they are there already, or are more than
+    /// Reads all bytes of a file into memory, as they are now. None if they are in memory already, or are more than
     /// `most`.
     pub fn at_once(&self, most: u64) -> io::Result<Option<Self>> {
         if matches!(self, Self::Memory(_)) {
@@ -36,7 +36,7 @@ impl Source {
         Ok(Some(Self::Memory(bytes)))
     }
 
-    /// Fills the buffer from a byte on, as far as there are bytes. Returns how many there were.
+    /// Fills the buffer from offset `at` on, as far as there are bytes. Returns how many there were.
     pub fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match self {
             Self::Memory(bytes) => {

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-/// The path without the folders that it leaves again, as those of system headers: `lib/gcc/…/12/../../..`. A folder
-/// that is a link to another one may make this another file; compilers write such paths of headers only.
+/// The path without the folders that it enters only to leave them by `..`, as paths of system headers do:
+/// `lib/gcc/…/12/../../..`. If such a folder is a symbolic link, the result may be another file; but compilers write
+/// such paths of headers only.
 pub(crate) fn direct(path: &str) -> Cow<'_, str> {
     if path.contains("/../") {
         Cow::Owned(path_clean::clean(path).to_string_lossy().into_owned())

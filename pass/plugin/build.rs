@@ -20,7 +20,7 @@ fn main() {
             supported.join(" or llvm")
         );
     };
-    // The layout of what the plugin returns to LLVM; the shim compares it with LLVM's headers.
+    // The layout of the structure that the plugin returns to LLVM; the shim compares it with LLVM's headers.
     let plugin_api = if llvm.parse::<u32>().is_ok_and(|llvm| llvm >= 22) { "2" } else { "1" };
     println!("cargo::rustc-check-cfg=cfg(plugin_api_2)");
     if plugin_api == "2" {

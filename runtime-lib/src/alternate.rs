@@ -11,16 +11,16 @@ use pcce_system::settled::{SIGNAL_FRAME, auxiliary};
 /// Size of an alternate stack, without the kernel's own frame.
 pub const STACK: usize = 1 << 16;
 
-/// True if threads need them: crashes are reported.
+/// True if threads need alternate stacks, since crashes are reported.
 pub static NEEDED: AtomicBool = AtomicBool::new(false);
 
-/// Memory for an alternate stack, with an inaccessible page below it. Null if there is none.
+/// Memory for an alternate stack, with an inaccessible page below it. Null if there is no memory.
 pub fn new_stack() -> *mut c_void {
     let size = stack_size() + PAGE_SIZE;
     let stack = sys::map(size, libc::MAP_NORESERVE);
     if !stack.is_null() {
         let arguments = [stack as usize, PAGE_SIZE, libc::PROT_NONE as usize, 0, 0, 0];
-        // SAFETY: the first page of what was just made.
+        // SAFETY: the first page of the new mapping.
         unsafe { sys::call(libc::SYS_mprotect, arguments) };
     }
     stack
@@ -34,7 +34,7 @@ fn stack_size() -> usize {
     (STACK + auxiliary(SIGNAL_FRAME)).next_multiple_of(PAGE_SIZE)
 }
 
-/// Has signals handled on this stack from now on. False if there is none, or the kernel refuses.
+/// Has signals handled on this stack from now on. False if the stack is null, or the kernel refuses.
 ///
 /// # Safety
 /// A stack of [`new_stack`], or null.
@@ -44,9 +44,9 @@ pub unsafe fn use_stack(stack: *mut c_void) -> bool {
     }
     // SAFETY: by the contract.
     unsafe {
-        // Touches the memory where the handler begins. The kernel takes the handler of `SIGABRT` off when it calls it,
-        // and until the handler is there again, another thread would end the process: no page fault should lengthen
-        // that time.
+        // Touches the memory where the handler begins. The kernel removes the handler of `SIGABRT` when it calls it.
+        // Until the handler is installed again, another thread's `SIGABRT` would end the process: no page fault should
+        // lengthen that time.
         let end = stack.cast::<u8>().add(PAGE_SIZE + stack_size());
         for page in 1..=TOUCHED {
             end.sub(page * PAGE_SIZE).write_volatile(0);

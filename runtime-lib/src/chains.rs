@@ -2,7 +2,7 @@
 //!
 //! The key of a chain of frames is its innermost frame with the number of the rest of the chain. The key of a context
 //! is the place where it was taken with the number of its chain. The addresses of an interrupted point are numbered
-//! as further frames inside that of the signal, and so are places in libraries.
+//! as further frames inside the signal's frame. Places in libraries have numbers, too.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,9 +13,9 @@ use crate::fiber::UNKNOWN_SITE;
 use crate::intern::{Interner, Key, Numbering};
 use crate::{numbers, offset, place, signal};
 
-/// Everything that has an interned number. The key of a chain is (number of the chain outwards of its innermost frame,
-/// name of the site, id); a context's is the same with its capture site and current id, or a constant and a number.
-/// Exported for readers of core files.
+/// All keys that have an interned number. The key of a chain is (number of the chain outwards of its innermost frame,
+/// name of the site, id). The key of a context has the capture site and the current id instead, or a constant and a
+/// number. Exported for readers of core files.
 #[unsafe(export_name = "__pcce_chains")]
 pub static CHAINS: Interner<()> =
     Interner::numbered(Numbering { next: numbers::next, written: numbers::written });

@@ -18,12 +18,11 @@ use crate::sys;
 use crate::token::{self, State};
 use crate::unwind::Interruption;
 
-/// The interned number of the chain that starts at `top`; 0 for no frame, and also if there is no
-/// memory (then `None` says so).
+/// The interned number of the chain that starts at `top`; 0 for no frame. None if there is no memory.
 ///
 /// Numbers are kept in the frames, so that only frames pushed since the last call cost anything. A chain is walked
-/// outwards up to the first frame that has one, and numbered inwards. A signal handler that interrupts this may number
-/// the same frames, with the same numbers.
+/// outwards up to the first frame that has a number, and numbered inwards from there. A signal handler that interrupts
+/// this may number the same frames, with the same numbers.
 ///
 /// # Safety
 /// `top` is null or the calling thread's innermost frame, and the chain is intact.
@@ -64,7 +63,7 @@ pub unsafe fn chain_number(top: Link) -> Option<u64> {
 }
 
 /// The number of a chain that cannot be followed. The frame that stands for it belongs to all threads, so it does not
-/// keep the number. `start_missing`: the frame that has the start of the sub-path further in is not followed either.
+/// keep the number. `start_missing`: the ids of the next sub-path inwards count from a frame that cannot be followed.
 fn unknown_number(start_missing: bool) -> Option<u64> {
     CHAINS.insert(&[0, UNKNOWN_SITE as u64, start_missing.into()], ())
 }
@@ -88,8 +87,8 @@ unsafe fn number_frame(outer: u64, link: Link) -> Option<u64> {
     }
 }
 
-/// Keeps the number in the frame, unless the chain may lead to dead stack, which may be variables of the program by
-/// now: a jump of an executable without the pass out of a library's activations leaves it there, unseen.
+/// Keeps the number in the frame, unless the chain may lead to dead stack, where the program may have variables by now:
+/// nobody sees the jump of an executable without the pass out of a library's activations.
 ///
 /// # Safety
 /// The frame is on the calling thread's chain.
@@ -185,8 +184,8 @@ unsafe fn point_number(number: u64, frame: *const SignalFrame) -> Option<u64> {
     addresses_number(number, &point, is_gone(prev), false, prev.is_relative())
 }
 
-/// Adds the addresses of a point to a number. `gone`: a chain that is not that of the activations there may be that of
-/// calls which are over. `relative`: the id counts from that of a frame.
+/// Adds the addresses of a point to a number. `gone`: if the chain does not belong to the activations at the point, it
+/// may belong to calls that are over. `relative`: the id counts from the id in a frame.
 fn addresses_number(
     mut number: u64,
     point: &Interruption,
@@ -205,8 +204,8 @@ fn addresses_number(
     CHAINS.insert(&[number, END, end.bits()], ())
 }
 
-/// The context number at a capture site. `base` is what makes a number of the id in the site's function, [`NO_RANGE`]
-/// if the function has none.
+/// The context number at a capture site. `base` is added to the id in the site's function; [`NO_RANGE`] if the function
+/// has no range of numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     let block = tls();
@@ -230,7 +229,7 @@ pub extern "C" fn __pcce_context(site: *const u8, base: u64) -> u64 {
     any_context(site, base, 0)
 }
 
-/// The same where the thread's innermost frame has no number yet.
+/// [`__pcce_context`] where the thread's innermost frame has no number yet.
 ///
 /// # Safety
 /// The calling thread's id and `top`, which is on its stack.
@@ -246,13 +245,14 @@ unsafe extern "C" fn fresh_context(site: *const u8, base: u64, id: u64, top: Lin
     }
 }
 
-/// The same at a site whose function needs stack offsets. `cfa` is the canonical frame address of its activation.
+/// [`__pcce_context`] at a site whose function needs stack offsets. `cfa` is the canonical frame address of its
+/// activation.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_context_below(site: *const u8, cfa: usize) -> u64 {
     any_context(site, NO_RANGE, cfa)
 }
 
-/// The same for any state.
+/// [`__pcce_context`] for any state of the thread.
 #[inline(never)]
 fn any_context(site: *const u8, base: u64, cfa: usize) -> u64 {
     let (id, found) = current();
@@ -274,8 +274,8 @@ fn any_context(site: *const u8, base: u64, cfa: usize) -> u64 {
     number.map_or(0, |n| n | INTERNED)
 }
 
-/// The number of the chain from a frame on that has none yet, if that frame is the only one that was pushed since the
-/// last call, and such a chain was numbered before, as most often. None if it takes longer.
+/// The fast path of [`chain_number`] for a frame without a number, which covers most calls: the frame is the only one
+/// that was pushed since the last call, and an equal chain was numbered before. None otherwise.
 ///
 /// # Safety
 /// A frame on the calling thread's stack.
@@ -295,8 +295,7 @@ unsafe fn only_fresh(top: Link) -> Option<u64> {
     }
 }
 
-/// Numbers the chain from a link on as [`number_frame`] does, if there was such a chain before, as most often. None
-/// for what takes longer.
+/// The fast path of [`number_frame`], which covers most calls: an equal chain was numbered before. None otherwise.
 ///
 /// # Safety
 /// As for [`number_frame`].
@@ -346,8 +345,8 @@ pub fn outside() -> Option<[u64; 3]> {
     Some([chain, site, id])
 }
 
-/// The number of the chain of the thread's frames, and the id of the sub-path, 0 where that is not known, of the
-/// thread's id and `top`. None if there is no memory.
+/// From the id and the top in the thread's block: the number of the chain, and the id of the sub-path, 0 where that is
+/// not known. None if there is no memory.
 #[inline(never)]
 fn numbered(id: u64, found: Link) -> Option<(u64, u64)> {
     // SAFETY: this thread's block; a frame on its stack is one of a live activation.

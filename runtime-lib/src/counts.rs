@@ -1,8 +1,8 @@
 //! The profile of calls, which programs built with `--pcce-profile-generate` count, and write when they end.
 //!
-//! The code of each module counts for itself, in plain additions: threads that count the same at the same time may lose
-//! some. A module is written when it is unloaded or the program ends, `_exit` included. A forked child begins with
-//! zeros, and writes what it has counted itself.
+//! The code of each module counts with plain additions: threads that count the same call at the same time may lose some
+//! counts. A module is written when it is unloaded or the program ends, `_exit` included. A forked child begins with
+//! zeros, and writes its own counts only.
 
 use core::ffi::CStr;
 use core::ptr::null_mut;
@@ -127,14 +127,14 @@ fn write_targets(out: &mut Writer, module: &Counts, targets: &[TargetCount]) {
     out.text(if before.len() == 2 { b"[]" } else { b"]]" });
 }
 
-/// Counts a target of a call through a pointer. When all places are taken, the others wear the last one out (as Misra
-/// and Gries find frequent elements).
+/// Counts a target of a call through a pointer. When all places are taken, each further target decrements the last
+/// count, and takes its place when it is 0 (after Misra and Gries, who find frequent elements).
 ///
 /// # Safety
 /// Called by emitted code only: the call's own places.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_counts_target(targets: *mut TargetCount, address: *const u8) {
-    // SAFETY: by the contract. Other threads may count the same call, and what they count be lost.
+    // SAFETY: by the contract. Other threads may count the same call, and their counts may be lost.
     unsafe {
         for i in 0..TARGETS {
             let target = targets.add(i);

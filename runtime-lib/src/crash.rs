@@ -1,13 +1,13 @@
 //! Crash reports: on a fatal signal, a few lines of text (`docs/formats.md`) with the contexts of all threads, and then
 //! the program dies as it would have without.
 //!
-//! The handler allocates nothing, locks nothing, calls the kernel by itself, and asks before it reads memory that may
-//! be damaged; each line is written as soon as it is known. It runs on an alternate stack, where the thread has one:
-//! threads get it from [`install`] and at their start ([`alternate`]).
+//! The handler allocates nothing, locks nothing, and makes system calls without libc. It checks memory that may be
+//! damaged before it reads it, and writes each line as soon as it is known. It runs on an alternate stack, where the
+//! thread has one: threads get it from [`install`] and at their start ([`alternate`]).
 //!
-//! At its end the handler puts the signal's former action back and sends the signal to its own thread again, with the
+//! At its end the handler restores the signal's former action and sends the signal to its own thread again, with the
 //! same information: the kernel delivers it when the handler returns, at the same instruction. So core dump, exit
-//! status and the program's own handlers see what they would have seen.
+//! status and the program's own handlers are what they would have been without the report.
 //!
 //! Other threads write their contexts themselves: the reporting thread sends them one of the signals with a note, one
 //! after another, and waits a bounded time for each. A thread that has answered stays in the handler until the process
@@ -52,7 +52,7 @@ const SMALL_STACK: usize = 1 << 15;
 /// The kernel's frame of the handler is not further away than this.
 const NEAR: usize = 1 << 18;
 
-/// A set with these signals, as the kernel has it.
+/// A set with these signals, as the kernel represents it.
 fn set_of(signals: impl IntoIterator<Item = c_int>) -> u64 {
     signals.into_iter().fold(0, |set, signal| set | 1 << (signal - 1))
 }
@@ -68,7 +68,7 @@ struct Crash {
     signal: c_int,
     info: libc::siginfo_t,
     context: *mut libc::ucontext_t,
-    /// The kernel has taken the handler off, and does not take it again.
+    /// The kernel has removed the handler, and refuses to install it again.
     is_reset: bool,
 }
 
@@ -110,7 +110,7 @@ fn install() -> Result<(), ()> {
         action.sa_sigaction = handler as *const () as usize;
         // Crashes of the handler itself call it again.
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART;
-        // All signals but these, and those that glibc uses itself.
+        // All signals except the reported ones, and those that glibc uses itself.
         let ours = set_of(SIGNALS.into_iter().chain(GLIBC_SIGNALS));
         (&raw mut action.sa_mask).cast::<u64>().write(!ours);
         alternate::NEEDED.store(true, Ordering::Release);
@@ -125,7 +125,8 @@ fn install() -> Result<(), ()> {
                 return Err(());
             }
         }
-        // No instruction causes this signal: where a sandbox refuses to change its action, later, it would end nothing.
+        // No instruction causes this signal. If a sandbox later refuses to change its action, the signal must still end
+        // the process: so the kernel resets the action by itself.
         if let Some(mut abort) = Action::of(libc::SIGABRT).filter(is_ours) {
             abort.flags |= libc::SA_RESETHAND as u64;
             memory::settle(|settings| settings.abort = abort);
@@ -166,16 +167,16 @@ fn now() -> u64 {
     sys::time(libc::CLOCK_MONOTONIC)
 }
 
-/// Waits until `so` is true, or the time is over; checks every `pause` nanoseconds. Returns whether it is true.
-fn wait(nanoseconds: u64, pause: i64, so: impl Fn() -> bool) -> bool {
+/// Waits until `condition` is true, or the time is over; checks every `pause` nanoseconds. Returns whether it is true.
+fn wait(nanoseconds: u64, pause: i64, condition: impl Fn() -> bool) -> bool {
     let start = now();
     let time = libc::timespec { tv_sec: 0, tv_nsec: pause };
     let mut pauses = 0;
-    while !so() {
+    while !condition() {
         // Without a clock, which a sandbox may refuse, only pauses count.
         let waited = if start == 0 { pauses * pause as u64 } else { now().saturating_sub(start) };
         if waited >= nanoseconds {
-            return so();
+            return condition();
         }
         // SAFETY: reads a time.
         unsafe { sys::call(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
@@ -184,7 +185,7 @@ fn wait(nanoseconds: u64, pause: i64, so: impl Fn() -> bool) -> bool {
     true
 }
 
-/// The number of the thread, or another one that only the thread has: that of its alternate stack, if it has one.
+/// The number of the thread. If the kernel refuses it: a negative number, made of the address of the alternate stack.
 fn own_number(context: *const libc::ucontext_t) -> c_int {
     match gettid() {
         // SAFETY: what the kernel gave.
@@ -193,7 +194,7 @@ fn own_number(context: *const libc::ucontext_t) -> c_int {
     }
 }
 
-/// Installs the handler of `SIGABRT` again, which the kernel has taken off. False if it refuses.
+/// Installs the handler of `SIGABRT` again, after the kernel has removed it. False if the kernel refuses.
 fn keep_abort() -> bool {
     let abort = settings().abort;
     let restored = SIGNALS
@@ -242,7 +243,7 @@ unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context:
     }
 }
 
-/// Has the kernel treat the thread as the signal would have done without the handler, when that has returned. `again`:
+/// Has the kernel treat the thread as it would have done without the handler, once the handler has returned. `again`:
 /// the report is over, so the handler should not have been called.
 ///
 /// # Safety
@@ -262,7 +263,7 @@ unsafe fn hand_on(crash: &Crash, index: usize, again: bool) {
         if settled && send_again(crash) {
             return go_back(crash.context, crash.signal, NEAR);
         }
-        // A sandbox refuses. The instruction will cause the same signal once more,
+        // A sandbox refuses to send it. The instruction will cause the same signal again.
         if settled && crash.is_fault() {
             return;
         }
@@ -272,7 +273,7 @@ unsafe fn hand_on(crash: &Crash, index: usize, again: bool) {
             former(crash.signal, &raw const crash.info, crash.context.cast());
             return;
         }
-        // or another one: where such signals are blocked, the kernel calls no handler, and ends the process.
+        // Where the signal of a fault is blocked, the kernel calls no handler, and ends the process.
         let mask = (&raw mut (*crash.context).uc_sigmask).cast::<u64>();
         mask.write(mask.read() | set_of(SIGNALS));
         if !crash.is_fault() {
@@ -281,8 +282,8 @@ unsafe fn hand_on(crash: &Crash, index: usize, again: bool) {
     }
 }
 
-/// Sends the signal to this thread again, so that it comes when the handler has returned: the thread dies where it
-/// struck. False if the kernel refuses.
+/// Sends the signal to this thread again. The kernel delivers it when the handler has returned, so that the thread dies
+/// where the signal struck. False if the kernel refuses.
 ///
 /// # Safety
 /// The information is the kernel's own.
@@ -299,7 +300,7 @@ unsafe fn send_again(crash: &Crash) -> bool {
     }
 }
 
-/// The report's own thread has crashed while it wrote: the program dies of the first crash all the same.
+/// The reporting thread has crashed while it wrote: the program still dies of the first crash.
 ///
 /// # Safety
 /// Called by the handler, in the reporting thread.
@@ -326,7 +327,7 @@ unsafe fn crashed_again(again: &Crash) {
     }
 }
 
-/// Returns whether a thread of the process has crashed, and reports it.
+/// Returns whether a thread of the process has crashed and writes, or has written, the report.
 pub fn reports() -> bool {
     state().reporter.load(Ordering::Relaxed) != 0
 }
@@ -339,7 +340,7 @@ fn stay() {
     }
 }
 
-/// Writes the token of the point that the signal interrupted, and behind a `+` the tokens of the thread's origin
+/// Writes the token of the point that the signal interrupted, and after a `+` the tokens of the thread's origin
 /// ([`thread::origin_text`]). Returns the length.
 ///
 /// # Safety
@@ -366,8 +367,10 @@ unsafe fn word(text: *mut u8, size: usize, context: *const libc::ucontext_t, ove
     }
 }
 
+/// Writes the report.
+///
 /// # Safety
-/// Called by the handler, in the thread that is in [`REPORTER`].
+/// Called by the handler, in the thread whose number is in `State::reporter`.
 unsafe fn report(crash: &Crash, own: c_int) {
     own::MAY_FAIL.store(true, Ordering::Relaxed);
     let mut out = Out::open();
@@ -396,7 +399,7 @@ unsafe fn report(crash: &Crash, own: c_int) {
     out.text(b"signal: ");
     out.signal(crash.signal, crash.info.si_code);
     out.line();
-    // SAFETY: by the code, which fields there are.
+    // SAFETY: the code says which fields there are.
     unsafe {
         match crash.info.si_code {
             SI_KERNEL => out.text(b"address: unknown\n"),

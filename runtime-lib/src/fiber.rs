@@ -5,8 +5,8 @@
 //! ([`followed`]); everywhere else the chain ends in [`UNKNOWN`], an explicit boundary. The public functions announce
 //! switches.
 //!
-//! Behind an exception or a jump, the chain is still that of calls which are over, below the stack pointer: it ends in
-//! [`GONE_LINK`] there. Nothing is damaged, and nothing is known.
+//! After an exception or a jump, the chain still belongs to calls that are over, below the stack pointer. There it ends
+//! in [`GONE_LINK`]: nothing is damaged, and nothing is known.
 use core::ptr::{dangling, null_mut};
 
 use crate::abi::chains::{self, GONE_ID};
@@ -57,7 +57,7 @@ pub fn is_unknown(top: Link) -> bool {
     top.frame().addr().wrapping_sub(UNKNOWN_LINK.frame().addr()) < size_of::<Shared>()
 }
 
-/// Returns whether `top`, which is not that of the activations at a point, may be that of calls which are over: it is
+/// Returns whether `top`, which does not belong to the activations at a point, may belong to calls that are over: it is
 /// [`GONE_LINK`], or nothing is known of the stack.
 pub fn is_gone(top: Link) -> bool {
     // SAFETY: this thread's block.
@@ -89,11 +89,11 @@ unsafe fn is_on_stack_from(block: *const Tls, sp: usize, top: Link) -> bool {
     unsafe { (*block).stack_low <= sp && sp <= frame && frame < (*block).stack_high }
 }
 
-/// The same for code that runs, or was interrupted, at the stack pointer `sp`.
+/// [`followed`] for code that runs, or was interrupted, at the stack pointer `sp`.
 #[inline(always)]
 pub fn followed_from(sp: usize, top: Link) -> Link {
     // SAFETY: this thread's block.
-    if top.is_null() || unsafe { is_on_stack_from(tls(), sp, top) } { top } else { elsewhere(sp, top) }
+    if top.is_null() || unsafe { is_on_stack_from(tls(), sp, top) } { top } else { followed_slowly(sp, top) }
 }
 
 /// The id of a sub-path: the id in the thread's block less the base from which it counts. `followed`: the result of
@@ -104,16 +104,17 @@ pub fn relative(id: u64, top: Link, followed: Link) -> Option<u64> {
     (!is_lost(top, followed)).then(|| id.wrapping_sub(unsafe { top.base() }))
 }
 
-/// Returns whether ids count from an unknown frame: `link` leads to it, and `followed` is the result of [`followed`]
-/// for that.
+/// Returns whether ids count from an unknown frame: `link` leads to the frame, and `followed` is the result of
+/// [`followed`] for `link`.
 #[inline(always)]
 pub fn is_lost(link: Link, followed: Link) -> bool {
     link.is_relative() && is_unknown(followed)
 }
 
-/// The stack is not the one in the thread's block, or `top` is below the stack pointer.
+/// The slow path of [`followed_from`]: the stack is not the one in the thread's block, or `top` is below the stack
+/// pointer.
 #[cold]
-fn elsewhere(sp: usize, top: Link) -> Link {
+fn followed_slowly(sp: usize, top: Link) -> Link {
     let address = top.frame().addr();
     let (mut sp_known, mut top_known) = (false, false);
     let mut on = |low: usize, high: usize| {
@@ -175,8 +176,8 @@ impl Links {
         self.low <= frame.addr() && frame < prev.frame() && prev.frame().addr() < self.high
     }
 
-    /// The next frame outwards, [`UNKNOWN`] where the link leads to a place where no frame can be; and whether the id
-    /// in `frame` counts from that of a frame to which no link leads.
+    /// The link to the next frame outwards, [`UNKNOWN_LINK`] if no frame can be there; and whether the id in `frame`
+    /// counts from the id of such an unknown frame.
     ///
     /// # Safety
     /// `frame` can be read.
@@ -198,14 +199,14 @@ impl Links {
 /// The bounds of the main thread's stack.
 fn main_stack() -> (usize, usize) {
     /// Without a limit, other mappings are further away than this.
-    const MOST: u64 = 1 << 40;
-    let mut limit = libc::rlimit { rlim_cur: MOST, rlim_max: MOST };
+    const MAX_SIZE: u64 = 1 << 40;
+    let mut limit = libc::rlimit { rlim_cur: MAX_SIZE, rlim_max: MAX_SIZE };
     let arguments = [0, libc::RLIMIT_STACK as usize, 0, &raw mut limit as usize, 0, 0];
     // SAFETY: writes a limit, unless the kernel refuses.
     unsafe { sys::call(libc::SYS_prlimit64, arguments) };
     // The kernel's random bytes are on the stack, above all that the process has put there.
     let end = auxiliary(libc::AT_RANDOM);
-    (end.saturating_sub(limit.rlim_cur.min(MOST) as usize), end)
+    (end.saturating_sub(limit.rlim_cur.min(MAX_SIZE) as usize), end)
 }
 
 /// Before the thread leaves the stack of `fiber`: keeps its state. See the header.
@@ -248,7 +249,7 @@ pub unsafe extern "C" fn pcce_fiber_restore(fiber: *const Fiber) {
 
 const _: () = assert!(size_of::<Fiber>() == 64);
 
-/// Keeps the state, and makes the empty one of a fiber whose frames lie below `found`.
+/// Keeps the state in `found`, and begins the empty state of a fiber whose frames lie below `found`.
 pub unsafe extern "C" fn begin(found: *mut Fiber) {
     // SAFETY: this thread's block; the frame of pcce_fiber_run().
     unsafe {

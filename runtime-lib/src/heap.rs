@@ -1,16 +1,16 @@
 //! The heap profile: every allocation, by its context, with no sampling.
 //!
-//! The build script makes of the functions here the allocation functions of programs that are linked with
-//! `--pcce-heap`: `__pcce_malloc` becomes `malloc`, and so on. The program's definitions serve the whole process, libc
-//! included, and they call glibc's own by the names that it has for such programs (`__libc_malloc`).
+//! In programs that are linked with `--pcce-heap`, the functions here are the allocation functions: the build script
+//! renames `__pcce_malloc` to `malloc`, and so on. The program's definitions serve the whole process, libc included,
+//! and they call glibc's own by the names that glibc has for this purpose (`__libc_malloc`).
 //!
 //! Each block has a [`Header`] in front of it that names the record of its context, so a block is freed without any
-//! table: that costs 16 bytes a block, in a cache line that the allocator touches anyway. Blocks without a header that
-//! fits their address are not ours, and left to glibc.
+//! table: that costs 16 bytes a block, in a cache line that the allocator touches in any case. Blocks without a header
+//! that fits their address are not ours, and left to glibc.
 //!
 //! The context is that of the innermost activation of instrumented code, which is known exactly: its call either
 //! pushed, and the frame names the site, or the pass published the site ([`Tls::call`](crate::abi::Tls::call)). If
-//! neither is the case, though the id says that there is such an activation, the context is unknown.
+//! neither is the case, although the id says that there is an instrumented activation, the context is unknown.
 
 mod leaks;
 mod pool;
@@ -37,7 +37,7 @@ unsafe extern "C" {
     fn __libc_realloc(block: *mut u8, size: usize) -> *mut u8;
     fn __libc_memalign(alignment: usize, size: usize) -> *mut u8;
     fn __libc_free(block: *mut u8);
-    /// Not 0 while the process has one thread. May become 0 in front of the creation of a thread only.
+    /// Not 0 while the process has one thread. It becomes 0 only before a thread is created.
     static __libc_single_threaded: c_char;
 }
 
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn __pcce_reallocarray(at: *mut u8, count: usize, size: us
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_memalign(alignment: usize, size: usize) -> *mut u8 {
-    // As glibc does with one that is no power of two.
+    // As glibc does with an alignment that cannot be rounded up to a power of two.
     if alignment > TOO_LARGE / 2 {
         fail(libc::EINVAL);
         return null_mut();
@@ -189,9 +189,9 @@ pub unsafe extern "C" fn __pcce_malloc_usable_size(at: *mut u8) -> usize {
 /// The header in front of a block.
 #[repr(C)]
 struct Header {
-    /// The record, and in the upper bits how far the block is from what glibc gave, as a power of two.
+    /// The record, and in the upper bits [`Block::offset`] as a power of two.
     record: u64,
-    /// The size that was asked for, and in the upper bits [`Header::check`].
+    /// The requested size, and in the upper bits [`Header::check`].
     size: u64,
 }
 
@@ -205,18 +205,19 @@ const TOO_LARGE: usize = usize::MAX / 2;
 struct Block {
     record: &'static Record,
     size: usize,
-    /// Its distance from what glibc gave.
+    /// The distance from the start of glibc's block, in bytes.
     offset: usize,
 }
 
 impl Header {
-    /// Depends on the address, so that what is copied is no header. Never 0, which is what glibc has there.
+    /// A checksum that depends on the address, so that a copied header is not valid. Never 0, the value that glibc has
+    /// in these bits.
     fn check(at: usize, record: u64, size: u64) -> u64 {
         let mixed = (at as u64 ^ record.rotate_left(17) ^ size).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed >> 48 | 1
     }
 
-    /// Writes the header of a block that is `offset` bytes behind `base`, and returns the block.
+    /// Writes the header of a block that is `offset` bytes after `base`, and returns the block.
     #[inline(always)]
     unsafe fn write(base: *mut u8, block: Block) -> *mut u8 {
         // SAFETY: by the caller, there is room for it in front of the block.
@@ -245,7 +246,7 @@ impl Header {
         Some(Block { record, size: size as usize, offset: 1 << (header.record >> 48) })
     }
 
-    /// The block at `at`, where anything may be: if its record is one.
+    /// The block at `at`, where any memory may be. None if there is no valid header with the address of a record.
     unsafe fn find(at: *const u8) -> Option<Block> {
         // SAFETY: by the caller, there is memory in front of it.
         let header = unsafe { at.cast::<Header>().sub(1).read_volatile() };
@@ -259,7 +260,7 @@ impl Header {
         is_ours.then(|| Block { record: unsafe { &*record }, size: size as usize, offset: 1 << shift })
     }
 
-    /// The block is freed: it is ours no more.
+    /// Invalidates the header: the block is freed.
     #[inline(always)]
     unsafe fn clear(at: *mut u8) {
         // SAFETY: a block of ours.
@@ -272,7 +273,7 @@ fn fail(error: c_int) {
     unsafe { *libc::__errno_location() = error };
 }
 
-/// A new block of `size` bytes at `offset` in what glibc gave.
+/// A new block of `size` bytes at `offset` in glibc's block.
 #[inline(always)]
 unsafe fn allocated(base: *mut u8, size: usize, offset: usize) -> *mut u8 {
     if base.is_null() {
@@ -295,13 +296,13 @@ static UNKNOWN: Record = Record::new();
 /// For the block that libstdc++ keeps for exceptions.
 static POOL: Record = Record::new();
 
-/// Bytes that are allocated, and the most that ever were.
+/// Bytes that are allocated, and their maximum so far.
 static LIVE: AtomicU64 = AtomicU64::new(0);
 static PEAK: AtomicU64 = AtomicU64::new(0);
 /// Counts the peaks: how often [`PEAK`] grew.
 static PEAKS: AtomicU64 = AtomicU64::new(0);
 
-/// A token that is longer is cut: its outermost frames are left out.
+/// A longer token is cut: its outermost frames are left out.
 const MAX_TOKEN: usize = 16 << 10;
 
 /// The allocations of one context.
@@ -319,7 +320,7 @@ struct Record {
     /// peak, the context has not changed since the last one.
     peak_blocks: AtomicU64,
     peak_bytes: AtomicU64,
-    /// Blocks and bytes to which nothing points as the program ends, if that was asked for.
+    /// Blocks and bytes to which nothing points as the program ends, if leaks are looked for.
     leaked_blocks: AtomicU64,
     leaked_bytes: AtomicU64,
 }
@@ -401,8 +402,8 @@ impl Record {
         }
     }
 
-    /// Before anything is changed: keeps what was allocated at the last peak. With several threads, what they do at
-    /// that very moment may be in it or not.
+    /// Keeps the amounts that were allocated at the last peak; to be called before they change. Changes that other
+    /// threads make at the same moment may be included or not.
     #[inline(always)]
     fn keep_peak(&self) {
         let peaks = PEAKS.load(Ordering::Relaxed);
@@ -414,9 +415,9 @@ impl Record {
         }
     }
 
-    /// Gives the only block of such a size to another record, which has none. False if the counts do not have it. The
-    /// process has one thread.
-    fn gives(&self, to: &Self, size: u64) -> bool {
+    /// Moves a block of this size to another record, which is empty. False if the counts do not include such a block.
+    /// The process has one thread.
+    fn move_block(&self, to: &Self, size: u64) -> bool {
         self.keep_peak();
         let counts: [(&AtomicU64, u64); 5] = [
             (&self.allocations, 1),
@@ -442,7 +443,7 @@ impl Record {
         self.keep_peak();
         add(&self.allocations, 1);
         let allocated = add(&self.allocated, size as u64);
-        // Signed: another thread may have freed what it found allocated since.
+        // Signed: since the addition, other threads may have allocated and freed further blocks.
         let live = allocated.wrapping_sub(self.freed.load(Ordering::Relaxed));
         if live as i64 > 0 {
             raise(&self.own_peak, live);
@@ -462,7 +463,7 @@ fn is_record(at: *const Record) -> bool {
     core::ptr::eq(at, &UNKNOWN) || core::ptr::eq(at, &POOL) || CONTEXTS.holds(at)
 }
 
-/// The record of the context in which the program is.
+/// The record of the current context.
 #[inline(always)]
 fn record() -> &'static Record {
     let Some(key) = context::outside() else { return &UNKNOWN };
@@ -477,7 +478,7 @@ fn record() -> &'static Record {
     record
 }
 
-/// Writes the token of the context, which is that of the record.
+/// Writes the token of the current context, which is the context of the record.
 #[cold]
 #[inline(never)]
 fn name_record(record: &Record) {
@@ -502,19 +503,19 @@ fn name_record(record: &Record) {
 
 // The profile's file: when it is written, and what.
 
-/// The variable that names the file, and the name without it.
+/// The variable that names the file, and the name if the variable is not set.
 const VARIABLE: &CStr = c"PCCE_HEAP_PROFILE";
 const DEFAULT_FILE: &CStr = c"pcce-heap.%p";
 /// The variable with the number of a signal on which a profile is written.
 const SIGNAL_VARIABLE: &CStr = c"PCCE_HEAP_SIGNAL";
 
-/// The variable that asks for what has leaked.
+/// The variable that asks for the blocks that have leaked.
 const LEAKS_VARIABLE: &CStr = c"PCCE_HEAP_LEAKS";
 
 static FILE: FileName = FileName::new();
 static FINDS_LEAKS: AtomicBool = AtomicBool::new(false);
 
-/// Finds what has leaked. False if the system does not let it.
+/// Finds the blocks that have leaked. False if the system does not say what is mapped.
 fn find_leaks() -> bool {
     let records = || CONTEXTS.values().chain([&UNKNOWN, &POOL]);
     let live = records().map(|record| record.live().0).fold(0, u64::wrapping_add);
@@ -544,7 +545,7 @@ fn find_leaks() -> bool {
     gaps.is_some()
 }
 
-/// Writes the profile as it is now. The last one of a forked child has a name of its own, or there is none.
+/// Writes the profile as it is now. The last profile of a forked child has a name of its own, or is not written.
 fn write_file(number: u64) {
     if number == 0 && !FILE.is_wanted(true) {
         return;
@@ -601,12 +602,12 @@ pub unsafe extern "C" fn __pcce_heap_start() {
     let value = variable(LEAKS_VARIABLE);
     // SAFETY: a text of the environment.
     FINDS_LEAKS.store(!value.is_null() && unsafe { *value } != 0, Ordering::Relaxed);
-    // SAFETY: a plain call. What is registered first runs last.
+    // SAFETY: a plain call. The function that is registered first runs last.
     unsafe { sys::at_quick_exit(at_exit, null_mut()) };
     when::on_signals(Kind::Heap, write_file, Some(SIGNAL_VARIABLE));
 }
 
-/// The wrappers refuse to link such a program; others may not know.
+/// Ends a program that has another allocator of its own. The wrappers refuse to link it; other tools do not know.
 fn refuse_sanitizers() {
     // Each sanitizer with an allocator of its own exports one of these. A lookup by name would allocate.
     let sanitizer = weak_address!("__sanitizer_get_allocated_size");
@@ -625,8 +626,8 @@ extern "C" fn at_exit(_: *mut c_void) {
     when::at_end(Kind::Heap);
 }
 
-/// Destructor of the program. The destructors of the libraries follow, and may free. Handlers that are registered while
-/// `exit` runs, run behind them.
+/// Destructor of the program. The destructors of the libraries follow, and may free blocks. A handler that is
+/// registered here, while `exit` runs, runs after them.
 ///
 /// # Safety
 /// Called once, by `exit`.
@@ -636,7 +637,7 @@ pub unsafe extern "C" fn __pcce_heap_end() {
     unsafe { sys::at_exit(at_exit, null_mut(), null_mut()) };
 }
 
-/// `_exit`. A forked child ends so where it could not start another program: it writes nothing.
+/// `_exit`. A forked child that could not start another program ends by `_exit`: it writes nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_exit_now(status: c_int) -> ! {
     if FILE.is_wanted(false) {

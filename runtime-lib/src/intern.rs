@@ -7,7 +7,7 @@
 //! A table that is filling up gets a successor of double size. A thread that needs the successor goes through all slots
 //! of the old table first: it links their nodes into the new table as well, and closes empty slots for ever. Several
 //! threads may do so at once, and a signal handler does not wait for the one that it has interrupted. So nothing is
-//! added to a table as long as anything can be added to the one before, and no key gets two numbers.
+//! added to a table as long as anything can be added to the table before it, and no key gets two numbers.
 //!
 //! Memory comes from `mmap` and is never given back: a number stays valid as long as the process, and a table as long
 //! as it may still be read.
@@ -25,7 +25,7 @@ use crate::sys;
 /// A key, whose meaning is the caller's business.
 pub type Key = [u64; 3];
 
-/// The entry of a key, which is at its beginning.
+/// The entry of a key. It begins with the key.
 #[repr(C)]
 struct Node<V> {
     key: Key,
@@ -93,15 +93,15 @@ impl<V> Interner<V> {
         self.node(key, || value).map(|node| node.number)
     }
 
-    /// The value of `key`, which gets the one that `make` makes if it is not there yet.
+    /// The value of `key`. A key that is not there yet gets the value that `make` returns.
     /// None if there is no memory.
     #[inline]
     pub fn value(&self, key: &Key, make: impl FnOnce() -> V) -> Option<&V> {
         self.node(key, make).map(|node| &node.value)
     }
 
-    /// The values of all keys, in the order in which they came. One that a thread is about to link in may be
-    /// among them, and one that lost a race for its key.
+    /// The values of all keys, in the order in which they came. They may include one that a thread is about to link in,
+    /// and one that lost a race for its key.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.all().map(|node| &node.value)
     }
@@ -119,7 +119,7 @@ impl<V> Interner<V> {
         })
     }
 
-    /// All keys with their numbers, likewise.
+    /// All keys with their numbers, as [`values`](Self::values).
     pub fn nodes(&self) -> impl Iterator<Item = (&Key, u64)> {
         self.all().map(|node| (&node.key, node.number))
     }

@@ -13,11 +13,11 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use crate::abi::{Link, Shadow};
 use crate::fiber::GONE_LINK;
 use crate::image::Image;
-use crate::machine::jump_target;
+use crate::machine::{SAVED_AT, jump_target};
 use crate::state::tls;
 use crate::tracer;
 
-/// The state that `setjmp` keeps, at [`OFFSET`](Self::OFFSET) of the buffer.
+/// The state that `setjmp` keeps, at [`SAVED_AT`] in the buffer.
 #[repr(C)]
 pub struct Saved {
     pub id: u64,
@@ -27,10 +27,6 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Offset in a buffer: behind the registers, a word for whether signals are kept, and the 64 signals that there
-    /// are. `pthread_cleanup_push` has buffers that end with these words, and uses them behind `setjmp`. With shadow
-    /// stacks libc would use one of them; no image with the runtime has these.
-    pub const OFFSET: usize = 80;
     /// An unlikely value.
     pub const SEAL: u32 = 0x5d1b_7c3a;
 
@@ -41,7 +37,7 @@ impl Saved {
     unsafe fn read(buffer: *const u64) -> Option<(u64, Link)> {
         // SAFETY: by the contract.
         unsafe {
-            let words = buffer.byte_add(Self::OFFSET);
+            let words = buffer.byte_add(SAVED_AT);
             let written = words.read() ^ words.add(1).read() ^ u64::from(Self::SEAL) == words.add(2).read();
             let saved = words.cast::<Self>();
             written.then(|| ((*saved).id, (*saved).top))
@@ -49,12 +45,12 @@ impl Saved {
     }
 }
 
-/// A function of libc whose name the executable has for one of the runtime's.
+/// A function of libc that the executable replaces by one of the runtime's, under the same name.
 #[repr(C)]
 pub struct Libcs {
     function: *const c_void,
-    /// Not 0 if the function is not libc's: a library has functions of these names, and buffers, of its own. They are
-    /// left alone.
+    /// Not 0 if the function is not libc's: a library has its own functions of these names, with buffers of its own,
+    /// which are left alone.
     is_foreign: usize,
 }
 

@@ -1,12 +1,12 @@
 //! The file of numbers (`docs/formats.md`): with it, interned numbers are decoded when the process is over, and
 //! elsewhere. Lucce (lucce.txt §5) does the same with a log of its call graph's changes; here each *new* link of a
-//! chain is a record, and nothing is done for what was seen before.
+//! chain is a record, and a link that was seen before costs nothing.
 //!
 //! The file is mapped, and a number is the index of its record: writing one is three stores, the last of which says
-//! that all is there. The counter of numbers is in the file, too, so processes that share it, after a `fork`, or as
-//! another program or a later one with the same name for it, get different numbers. Nothing here locks: signal handlers
-//! call this, and processes die anywhere. Space is reserved before it is written to: a full disk is then an error, and
-//! no signal.
+//! that all is there. The counter of numbers is in the file, too, so all processes that share the file get different
+//! numbers: after a `fork`, and other or later programs that are given the same name. Nothing here locks: signal
+//! handlers call this, and a process may die at any point. Space is reserved before it is written to: a full disk is
+//! then an error, and no signal.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
@@ -22,19 +22,19 @@ use pcce_system::shared::{copy, identity, map, out_of_the_way, reserve};
 /// The environment variable that names the file.
 const VARIABLE: &CStr = c"PCCE_NUMBERS";
 
-/// Records in the first block of the mapping; block `k` has this many times 2ᵏ. A multiple of pages.
+/// Records in the first block of the mapping; block `k` has 2ᵏ times as many. A multiple of pages.
 const FIRST_BLOCK: u64 = 4096;
 const BLOCKS: usize = 28;
-/// Space is taken for so many records at least, and at most.
+/// The minimum and the maximum of further records for which space is reserved.
 const STEP: [u64; 2] = [1024, 1 << 16];
-/// Other threads that take a number while the file is being taken into use, at most.
+/// Room for the numbers that other threads take while the file is being taken into use.
 const BETWEEN: u64 = 1024;
-/// No number is given any more.
+/// The value of [`OWN`] when it gives no numbers any more.
 const CLOSED: u64 = 1 << 62;
 
 /// How many numbers this process has given, as long as there is no file.
 static OWN: AtomicU64 = AtomicU64::new(0);
-/// The same for all processes that use the file, in its head; null as long as there is none.
+/// The count for all processes that use the file, in its head; null as long as there is no file.
 static SHARED: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 /// Set by the thread that opens the file.
 static STARTED: AtomicBool = AtomicBool::new(false);
@@ -60,7 +60,8 @@ pub fn next() -> Option<u64> {
     Some(given.fetch_add(1, Ordering::Relaxed) + 1).filter(|&number| number < END)
 }
 
-/// Writes the record of a number, if there is a file. False if the number is another one's, and must not be given.
+/// Writes the record of a number, if there is a file. False if the number belongs to another key, and must not be
+/// given.
 pub fn written(key: &Key, number: u64) -> bool {
     if SHARED.load(Ordering::Acquire).is_null() || STOPPED.load(Ordering::Relaxed) {
         return true;
@@ -89,7 +90,7 @@ fn write(number: u64, words: [u64; 3]) -> bool {
         }
         return true;
     }
-    // The process that takes the file into use may write the words that others have just written.
+    // While the file is taken into use, two threads may write the same record.
     let same = slot.into_iter().zip(words).all(|(word, value)| word.load(Ordering::Relaxed) == value);
     if !same {
         stop(b"it is damaged: a number is taken that was not given", 0);
@@ -97,7 +98,7 @@ fn write(number: u64, words: [u64; 3]) -> bool {
     same
 }
 
-/// The same where the file system cannot reserve space.
+/// [`write`] where the file system cannot reserve space.
 #[cold]
 #[inline(never)]
 fn write_by_call(number: u64, words: [u64; 3]) -> bool {
@@ -111,7 +112,7 @@ fn write_by_call(number: u64, words: [u64; 3]) -> bool {
     true
 }
 
-/// Takes space for records up to a number, and some more. False if there is none.
+/// Reserves space for records up to a number, and for some more. False if there is none.
 #[inline]
 fn cover(number: u64) -> bool {
     number <= COVERED.load(Ordering::Acquire) || grow(number)
@@ -217,7 +218,7 @@ fn stop(why: &[u8], error: isize) {
 const NOT_NUMBERS: c_int = libc::EINVAL;
 const OTHERS: c_int = libc::EEXIST;
 
-/// Takes a file into use, whose descriptor stays.
+/// Takes a file into use, whose descriptor stays open.
 fn start(file: c_int) -> Result<(), c_int> {
     let (device, inode, size) = identity(file)?;
     let put = |bytes: &[u8], at: u64| match output::write_all_at(file, bytes, at) {
@@ -239,7 +240,7 @@ fn start(file: c_int) -> Result<(), c_int> {
     }
     let mut there = [0; 16];
     let arguments = [file as usize, there.as_mut_ptr() as usize, 16, 0, 0, 0];
-    // SAFETY: writes so many bytes.
+    // SAFETY: writes 16 bytes.
     if unsafe { sys::call(libc::SYS_pread64, arguments) } != 16 || there != head() {
         return Err(NOT_NUMBERS);
     }
@@ -247,7 +248,7 @@ fn start(file: c_int) -> Result<(), c_int> {
         take()?;
     }
     if UNRESERVED.load(Ordering::Relaxed) && size < HEAD {
-        // The head must be so long for its mapping.
+        // The head is mapped with its whole length.
         put(&[0], HEAD - 1)?;
     }
     let head = map(file, 0, HEAD as usize).ok_or(libc::ENOMEM)?;
@@ -259,7 +260,7 @@ fn start(file: c_int) -> Result<(), c_int> {
     let new = OWN.compare_exchange(0, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
     let first = match new {
         Ok(_) => given.load(Ordering::Relaxed),
-        // Numbers that this process has given already are those of a file that is new.
+        // The numbers that this process has given already are valid only in a new file.
         Err(own) => {
             let taken = own + BETWEEN;
             given.compare_exchange(0, taken, Ordering::SeqCst, Ordering::SeqCst).map_err(|_| OTHERS)?
@@ -335,7 +336,7 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// A new file that goes with the process.
+    /// A new file that ends with the process.
     fn new_file() -> c_int {
         // SAFETY: a plain call.
         unsafe { libc::memfd_create(c"numbers".as_ptr(), 0) }
@@ -344,7 +345,7 @@ mod tests {
     fn content(file: c_int) -> Vec<u8> {
         let (.., size) = identity(file).expect("a file");
         let mut bytes = vec![0; size as usize];
-        // SAFETY: there is room for so many.
+        // SAFETY: there is room for these bytes.
         let read = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
         assert_eq!(read, size as isize);
         bytes

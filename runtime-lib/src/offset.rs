@@ -40,8 +40,8 @@ pub fn flags(site: *const u8, process: Option<&mut Own>) -> u8 {
     }
 }
 
-/// The address from which distances count in the sub-path above a link; 0 where it is not known. `site`: that of the
-/// frame to which the link leads. `process`: to read memory that may be damaged.
+/// The address from which distances count in the sub-path above a link; 0 where it is not known. `site`: the site of
+/// the frame to which the link leads. `process`: to read memory that may be damaged.
 #[inline(never)]
 pub fn base(outer: Link, site: *const u8, process: Option<&mut Own>) -> usize {
     if !is_used() {
@@ -51,8 +51,8 @@ pub fn base(outer: Link, site: *const u8, process: Option<&mut Own>) -> usize {
         let base = __pcce_main_base.load(Ordering::Relaxed);
         // SAFETY: this thread's block.
         let (low, high) = unsafe { ((*tls()).stack_low, (*tls()).stack_high) };
-        let elsewhere = high != 0 && !(low..high).contains(&base);
-        return if elsewhere { 0 } else { base };
+        let on_other_stack = high != 0 && !(low..high).contains(&base);
+        return if on_other_stack { 0 } else { base };
     }
     let known = !is_unknown(outer) && flags(site, process) & SiteByte::KNOWN_BASE != 0;
     if known { outer.frame().addr() } else { 0 }

@@ -11,7 +11,7 @@ use crate::sys;
 use crate::unwind::{Process, Tables};
 
 /// True while a crash report is written. If the kernel refuses to check addresses, memory is then read without a check:
-/// only the report may end by that.
+/// an invalid address ends only the report.
 pub static MAY_FAIL: AtomicBool = AtomicBool::new(false);
 
 pub struct Own {
@@ -52,7 +52,7 @@ impl Own {
     }
 }
 
-/// The same by another call: the kernel reads the word on which a thread would wait, with a timeout of 0.
+/// Checks a word by another system call: the kernel reads the word on which a thread would wait, with a timeout of 0.
 #[cold]
 fn can_be_waited_for(address: usize) -> bool {
     let no_time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

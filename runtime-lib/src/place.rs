@@ -30,7 +30,8 @@ pub fn name(address: *const u8) -> Option<u64> {
     name_in_program(address).or_else(|| name_in_library(address))
 }
 
-/// The same for an address in the program itself; None for others, and as long as the program's range is not known.
+/// The name of an address in the program itself; None for other addresses, and as long as the program's range is not
+/// known.
 #[inline(always)]
 pub fn name_in_program(address: *const u8) -> Option<u64> {
     let place = address as usize;
@@ -53,8 +54,8 @@ fn find_program() {
     }
 }
 
-/// The key of the place with a name that is not a number of a place: an address in the program, or outside of all
-/// images with a build id, or 0, which stands for the place 0 of the program. None if the program's range is not known.
+/// The key of a place whose name is no interned number. The name is an address in the program, or outside of all images
+/// with a build id, or 0, which stands for the place 0 of the program. None if the program's range is not known.
 #[cold]
 pub fn key(name: u64) -> Option<Key> {
     find_program();
@@ -113,7 +114,7 @@ fn known(start: *const u8) -> Option<u64> {
     if place & !(PAGE - 1) != start.addr() {
         return None;
     }
-    // SAFETY: the place is one in the first page of a loaded image, with room for the id behind it.
+    // SAFETY: the place is one in the first page of a loaded image, with room for the id.
     let there = unsafe { start.with_addr(place).cast::<u64>().read_unaligned() };
     (there == id).then_some(id)
 }

@@ -1,5 +1,5 @@
 //! The common part of the profilers: memory that is never given back, and the text of a profile (`docs/formats.md`).
-//! Nothing here allocates but with `mmap`, or takes a lock: signal handlers may write profiles.
+//! Nothing here takes a lock, or allocates other than with `mmap`: signal handlers may write profiles.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -22,7 +22,7 @@ impl Arena {
         Self(AtomicPtr::new(null_mut()))
     }
 
-    /// Takes `size` bytes, all zero; null if there is no memory, or they are more than [`Arena::MOST`].
+    /// Takes `size` bytes, all zero; null if there is no memory, or `size` is more than [`Arena::MOST`].
     pub fn take(&self, size: usize) -> *mut u8 {
         let size = size.next_multiple_of(8);
         if size > Self::MOST {
@@ -52,7 +52,7 @@ impl Arena {
         }
     }
 
-    /// The most that can be taken at once.
+    /// The most bytes that can be taken at once.
     pub const MOST: usize = BLOCK / 2;
 }
 
@@ -72,7 +72,7 @@ impl Writer {
         Self::new(name, number, How::New)
     }
 
-    /// Opens the file to append to it, and locks it: other processes write before or behind this.
+    /// Opens the file to append to it, and locks it: other processes write before or after this one.
     pub fn append(name: &'static FileName) -> Self {
         let writer = Self::new(name, 0, How::Append);
         let arguments = [writer.file as usize, libc::LOCK_EX as usize, 0, 0, 0, 0];
@@ -154,7 +154,7 @@ impl Writer {
     }
 
     fn flush(&mut self) {
-        // A hole would be worse than an end.
+        // A file with a hole would be worse than one that ends early.
         if self.file >= 0 && self.error == 0 {
             self.error = write_all(self.file, self.text.bytes());
         }

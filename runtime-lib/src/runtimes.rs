@@ -1,7 +1,7 @@
 //! How many runtimes the process has. It should have one: the executable exports its own, and its libraries find that.
-//! There are two where the executable hides its names (`--exclude-libs=ALL`, a version script), or where a library is
-//! loaded in front of them (`RTLD_DEEPBIND`) or by a static program. Each knows only its own images' calls then, and
-//! tokens say so.
+//! There are two where the executable hides its names (`--exclude-libs=ALL`, a version script), where a library's
+//! own names come before them (`RTLD_DEEPBIND`), or where a static program loads a library. Each then knows only its
+//! own images' calls, and tokens say so.
 //!
 //! The executable's runtime is found by a note, which no linker hides and `strip` leaves.
 
@@ -16,7 +16,7 @@ const SEVERAL: u8 = 2;
 /// This copy is called by code that has found it by its name, and has itself found another copy's variables.
 const MIXED: u8 = 3;
 
-/// The mark behind [`Known::result`].
+/// The mark after [`Known::result`].
 const MARK: [u8; 7] = *b"PCCE rt";
 
 /// The place to which the executable's note leads.

@@ -37,17 +37,17 @@ const PAUSE: u64 = 150;
 /// After so many samples what is learnt is appended.
 const PERIOD: u64 = 1 << 12;
 /// The highest rate in hertz: more samples would measure the handler.
-const MOST: c_int = 10_000;
-/// The most activations that are walked, at some 0.5 µs each: else the handler would take all the time. The kernel's
-/// ticks bound how often it runs, whatever the rate.
-const MOST_WALKED: usize = 1 << 10;
+const MAX_RATE: c_int = 10_000;
+/// The maximum number of activations that are walked, at some 0.5 µs each: otherwise the handler would take all the
+/// time. The kernel's ticks bound how often it runs, whatever the rate.
+const MAX_ACTIVATIONS: usize = 1 << 10;
 /// A longer token is cut: its outermost frames are left out.
 const MAX_TOKEN: usize = 4096;
 
 static FILE: FileName = FileName::new();
 static TOKENS: Arena = Arena::new();
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// True when the profile is being written.
+/// True from when the last profile is written.
 static ENDED: AtomicBool = AtomicBool::new(false);
 /// The samples by the token's text: two hashes, and its length.
 static SAMPLES: Interner<Samples> = Interner::new();
@@ -88,7 +88,7 @@ unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c
         let before = LAST.fetch_max(now, Ordering::Relaxed);
         UNTIMED.fetch_add(u64::from(now == 0), Ordering::Relaxed);
         let mut text = [0; MAX_TOKEN];
-        interrupted_token(text.as_mut_ptr().cast(), MAX_TOKEN, context.cast(), false, MOST_WALKED);
+        interrupted_token(text.as_mut_ptr().cast(), MAX_TOKEN, context.cast(), false, MAX_ACTIVATIONS);
         count(CStr::from_ptr(text.as_ptr().cast()).to_bytes(), now.saturating_sub(before));
     }
     if learns {
@@ -192,7 +192,7 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
         }
         let hertz = asked.map_or(LEARN_RATE, sys::number);
         LEARNS.store(asked.is_none(), Ordering::Relaxed);
-        if !(1..=MOST).contains(&hertz) {
+        if !(1..=MAX_RATE).contains(&hertz) {
             let message =
                 "pcce: PCCE_SAMPLE is no number of samples a second from 1 to 10000; nothing is sampled\n";
             complain(message.as_bytes());

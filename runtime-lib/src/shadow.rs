@@ -1,4 +1,4 @@
-//! What MemorySanitizer knows of memory: it sees no stores of code that it has not compiled, as the runtime's are.
+//! MemorySanitizer's knowledge of memory. It does not see stores of code that it has not compiled, such as the runtime.
 //! The wrapper gives its functions names of ours, which programs without it need not look up at their start.
 
 use core::ffi::c_void;
@@ -7,7 +7,7 @@ use core::ptr::copy_nonoverlapping;
 
 use pcce_system::weak_address;
 
-/// The runtime has written so many bytes.
+/// Tells MemorySanitizer that the runtime has written `size` bytes.
 #[inline(never)]
 pub fn written(at: *const c_void, size: usize) {
     let unpoison = weak_address!("__pcce_msan_unpoison");

@@ -1,7 +1,7 @@
 //! Signal handlers. A handler may interrupt any instruction, so the id that it finds need not be that of a call site.
 //!
-//! The pass puts the functions here in the place of `signal` and `sigaction` in instrumented code, and executables have
-//! them in libc's place (`libpcce_libc.a`), for other code. They install [`__pcce_signal_trampoline`], which pushes a
+//! In instrumented code, the pass replaces `signal` and `sigaction` by the functions here. For other code, executables
+//! have them instead of libc's (`libpcce_libc.a`). They install [`__pcce_signal_trampoline`], which pushes a
 //! [`SignalFrame`], lets the handler start a sub-path, and puts the state back. The program sees its own handlers
 //! wherever it asks for them.
 use core::ffi::{c_int, c_void};
@@ -40,8 +40,8 @@ unsafe extern "C" {
     fn __sysv_signal(signal: c_int, handler: usize) -> usize;
 }
 
-/// Libc's function of a name, or the function that another library has in its place. If the name is the runtime's, the
-/// next function of the name.
+/// Libc's function of a name, or the function by which another library replaces it. If the name is the runtime's own,
+/// the next function of that name.
 macro_rules! libcs {
     ($type:ty, $function:path, $other:literal) => {{
         let other = pcce_system::weak_address!($other);
@@ -102,14 +102,14 @@ pub fn is_site(site: *const u8) -> bool {
     core::ptr::eq(site, self::site())
 }
 
-/// The kernel's frame of a signal, with the frames of a sanitizer's handler, is not larger.
+/// The kernel's frame of a signal, with the frames of a sanitizer's handler, is not larger than this.
 const NEAR: usize = 1 << 16;
 
 fn address() -> usize {
     __pcce_signal_trampoline as *const () as usize
 }
 
-/// The kernel calls this function in the place of the program's handler. Readers know it by its name.
+/// The kernel calls this function instead of the program's handler. Readers know it by its name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, context: *mut c_void) {
     let handler = &HANDLERS[signal as usize % SIGNALS];
@@ -124,8 +124,8 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
         let call = &raw mut (*block).call;
         let (interrupted, interrupted_call) = (shadow.read_volatile(), call.read_volatile());
         let (interrupted_top, interrupted_id) = (top.read_volatile(), id.read_volatile());
-        // ThreadSanitizer keeps signals, and calls handlers later, with a copy of the context: it is not that of the
-        // code which is interrupted now.
+        // ThreadSanitizer delays signals, and calls handlers later, with a copy of the context: this is not the context
+        // of the code that is interrupted now.
         let own = stack_pointer();
         let now = (own..own + NEAR).contains(&context.addr());
         let sp = match now {
@@ -166,7 +166,7 @@ fn is_function(handler: usize) -> bool {
     handler != libc::SIG_DFL && handler != libc::SIG_IGN && handler != libc::SIG_ERR && handler != address()
 }
 
-/// Returns whether the runtime has installed an action, also if its signal has reset it since.
+/// Returns whether an action is the trampoline's, even if its signal has reset it since.
 fn is_trampolines(action: &libc::sigaction) -> bool {
     const RESET: c_int = libc::SA_RESETHAND | libc::SA_SIGINFO;
     let was_reset = action.sa_sigaction == libc::SIG_DFL && action.sa_flags & RESET == RESET;
@@ -261,8 +261,8 @@ pub unsafe extern "C" fn __pcce_sigaction(
                 Some(changed.assume_init_mut())
             }
         };
-        // The flag is the program's own in an action that calls no function: `is_trampolines` must not take that for
-        // one that was reset.
+        // If an action calls no function, its flag is the program's: `is_trampolines` must not take the action for one
+        // that was reset.
         let wants_info = new
             .as_ref()
             .is_some_and(|new| !is_function(new.sa_sigaction) && new.sa_flags & libc::SA_SIGINFO != 0);
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn __pcce_sigaction(
             *old_action = core::mem::zeroed();
         }
         if result == 0 && wants_info {
-            // A trampoline that runs yet gives its handler two arguments more, which do no harm.
+            // A trampoline that is still running gives its handler two more arguments, which do no harm.
             HANDLERS[number].takes_info.store(true, Ordering::Release);
         }
         result

@@ -13,14 +13,14 @@ pub fn tls() -> *mut Tls {
 #[unsafe(no_mangle)]
 pub static __pcce_abi_v9: u8 = crate::abi::VERSION as u8;
 
-/// The calling thread's id, with what it counts from, and innermost pushed frame.
+/// The calling thread's id, including the base from which it counts, and its innermost pushed frame.
 #[inline(always)]
 pub fn current() -> (u64, Link) {
     // SAFETY: this thread's block.
     unsafe { read(tls()) }
 }
 
-/// The same, by the thread's block.
+/// [`current`], read from the thread's block.
 ///
 /// # Safety
 /// The calling thread's block.

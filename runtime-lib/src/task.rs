@@ -1,8 +1,8 @@
 //! Work that moves between threads (dacce.txt §5.3), and the contexts in which it was submitted.
 //!
-//! [`pcce_task_capture`] keeps the token of the current context, and those behind it, in memory of the program's.
+//! [`pcce_task_capture`] keeps the token of the current context, and those of its origin, in memory of the program's.
 //! Instrumented code that calls [`pcce_task_run`](crate::abi::functions::TASK_RUN) pushes a frame, and stores the
-//! task's address behind it; the byte of the site says so ([`SiteByte::RUNS_TASK`](crate::abi::SiteByte::RUNS_TASK)).
+//! task's address after it; the byte of the site says so ([`SiteByte::RUNS_TASK`](crate::abi::SiteByte::RUNS_TASK)).
 //! So a thread runs a task exactly as long as that frame is on its chain. Exceptions, `longjmp` and the end of the
 //! thread take it off as they do with all frames, fibers take it along, and nothing else has to be put back.
 
@@ -28,7 +28,7 @@ const TEXT: usize = (layout::TASK_SIZE - layout::TASK_TEXT) as usize;
 #[repr(C)]
 pub struct Task {
     len: usize,
-    /// [`SUBMITTED`], the token of the submission, and behind `+` the tokens of its thread's origin.
+    /// [`SUBMITTED`], the token of the submission, and after `+` the tokens of its thread's origin.
     text: [u8; TEXT],
 }
 
@@ -86,7 +86,7 @@ pub fn running() -> Option<(*const u8, usize)> {
     }
 }
 
-/// The same for a thread whose memory may be damaged, and which was interrupted with this stack pointer.
+/// [`running`] for a thread whose memory may be damaged, and which was interrupted with this stack pointer.
 pub fn running_at(sp: usize) -> Option<Text<TEXT>> {
     let top = followed_from(sp, current().1);
     let task = if is_unknown(top) { None } else { token::task(top, true) }?;

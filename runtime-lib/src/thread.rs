@@ -1,12 +1,12 @@
 //! Threads: the context in which a thread was created, and an empty state for code that runs after its start routine.
 //!
 //! The pass replaces calls of `pthread_create` and `thrd_create` in instrumented code by the functions here, and has
-//! [`__pcce_std_thread`] called in front of libstdc++'s `std::thread::_M_start_thread`. They write the token of the
+//! [`__pcce_std_thread`] called before libstdc++'s `std::thread::_M_start_thread`. They write the token of the
 //! creating context into a [`Creation`], a page of its own that belongs to the new thread and is given back when the
 //! thread has ended. The new thread begins in [`__pcce_thread_start`], which calls the program's start routine.
 //!
-//! Executables have such functions in libc's place, too (`libpcce_libc.a`), for code that is not instrumented. Its
-//! calls have no token, but the threads begin and end as others.
+//! Executables also have such functions instead of libc's (`libpcce_libc.a`), for code that is not instrumented. The
+//! threads that it creates have no token, but begin and end like others.
 pub mod key;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -30,7 +30,7 @@ use pcce_system::machine::thread_pointer;
 const PAGE: usize = layout::CREATION_SIZE as usize;
 /// Room for the thread's token.
 const TEXT: usize = PAGE - 9 * size_of::<usize>();
-/// Behind the last token where older ones were left out: of the creation of a thread, and of the submission of a task.
+/// Follows the last token where older ones were left out, for the creation of a thread and the submission of a task.
 const CUT: [&[u8]; 2] = [b"+~", b"+@~"];
 type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -48,9 +48,9 @@ pub struct Creation {
     /// For crash reports; null without.
     alternate_stack: *mut c_void,
     len: usize,
-    /// The token of the creating context, and behind `+` those of the creations of its thread and further back.
+    /// The token of the creating context, and after `+` those of the creations of its thread and further back.
     text: [u8; TEXT],
-    /// The position of the trace of calls.
+    /// The stream and the position in the trace of calls at the creation.
     trace: [u64; 2],
 }
 
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn enter(creation: *mut Creation) {
     }
 }
 
-/// The thread runs on its own stack. All of it: destructors run behind the start routine.
+/// The thread runs on its own stack. The whole stack counts, since destructors run after the start routine.
 unsafe fn own_stack(creation: *const Creation) {
     // SAFETY: this thread's block and record.
     unsafe {
@@ -103,8 +103,8 @@ unsafe fn own_stack(creation: *const Creation) {
     }
 }
 
-/// All activations of the start routine are gone, and their frames with them; so is the fiber in which it ended, if it
-/// was in one.
+/// Called when the start routine has ended in the middle: its activations and their frames are gone, and so is the
+/// fiber in which it ended, if it was in one.
 pub unsafe extern "C" fn leave() {
     // SAFETY: this thread's block and record.
     unsafe {
@@ -136,7 +136,7 @@ unsafe fn give_back(creation: *mut Creation) {
     }
 }
 
-/// The record of a thread that is created at `site`, or by other code; null if there is no memory or no key for it.
+/// The record of a thread that is created at `site`, or by code without a site; null if there is no memory or no key.
 unsafe fn new(
     start: Start,
     argument: *mut c_void,
@@ -172,8 +172,8 @@ unsafe fn new(
 /// Adds the origin of the thread to a token: the text of [`pcce_thread_token`]. Returns the whole length.
 ///
 /// # Safety
-/// `text` can take `size` bytes, and holds a token of the calling thread with a final zero, [`CUT`] and one byte less
-/// long.
+/// `text` can take `size` bytes, and holds a token of the calling thread with a final zero, which leaves room for each
+/// [`CUT`].
 pub unsafe fn with_origin(text: *mut u8, size: usize) -> usize {
     // SAFETY: by the contract; what [`origin`] returns can be read.
     unsafe {
@@ -195,7 +195,7 @@ pub unsafe fn with_origin(text: *mut u8, size: usize) -> usize {
     }
 }
 
-/// The room in a task, or a thread's record, for a token in front of the text that [`with_origin`] adds.
+/// The room in a task, or a thread's record, for a token before the text that [`with_origin`] adds.
 pub const fn room(size: usize) -> usize {
     size - CUT[1].len()
 }
@@ -215,7 +215,7 @@ unsafe fn origin() -> (*const u8, usize) {
     }
 }
 
-/// The text that replaces a text and all behind it that do not fit.
+/// The text that replaces tokens that do not fit. `text`: the first of them.
 ///
 /// # Safety
 /// The text is not empty.
@@ -279,8 +279,8 @@ pub unsafe extern "C" fn __pcce_std_thread(state: *mut *mut c_void, site: *const
     }
 }
 
-/// The destructor of our state: in the new thread behind its start routine, or in the creating one if there is no new
-/// thread.
+/// The destructor of our state: called in the new thread after its start routine, or in the creating thread if there is
+/// no new one.
 unsafe extern "C" fn delete_state(creation: *mut Creation) {
     // SAFETY: by libstdc++: the state is deleted once.
     unsafe {
@@ -293,8 +293,8 @@ unsafe extern "C" fn delete_state(creation: *mut Creation) {
     }
 }
 
-/// The token of the context in which the calling thread was created, or the task that it runs was submitted, joined
-/// with `+` with those before. See the header.
+/// The token of the context in which the calling thread was created, or the task that it runs was submitted, and after
+/// `+` the tokens further back. See the header.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.
@@ -308,8 +308,8 @@ pub unsafe extern "C" fn pcce_thread_token(buf: *mut c_char, size: usize) -> usi
     }
 }
 
-/// The same for a thread whose memory may be damaged, and which was interrupted with this stack pointer. Returns the
-/// length of the written text.
+/// [`pcce_thread_token`] for a thread whose memory may be damaged, and which was interrupted with this stack pointer.
+/// Returns the length of the written text.
 ///
 /// # Safety
 /// `buf` can take `size` bytes.
@@ -328,7 +328,7 @@ pub unsafe fn origin_text(buf: *mut u8, size: usize, sp: usize) -> usize {
     }
 }
 
-// The functions that create threads, in the place of libc's.
+// The functions that create threads, instead of libc's.
 
 unsafe extern "C" {
     // libc's declaration has a start routine that is safe to call.

@@ -36,7 +36,8 @@ pub unsafe extern "C" fn __pcce_token(buf: *mut c_char, size: usize, site: *cons
     unsafe { token_at_site(buf, size, site, 0) }
 }
 
-/// The same at a site whose function needs stack offsets. `cfa` is the canonical frame address of its activation.
+/// [`__pcce_token`] at a site whose function needs stack offsets. `cfa` is the canonical frame address of its
+/// activation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token_below(
     buf: *mut c_char,
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn __pcce_token_below(
     unsafe { token_at_site(buf, size, site, cfa) }
 }
 
-/// Does the work of both. They do not call each other, since another runtime may have their names
+/// Does the work of both. They do not call each other, since their names may lead to another runtime
 /// ([`crate::runtimes`]).
 unsafe fn token_at_site(buf: *mut c_char, size: usize, site: *const u8, cfa: usize) -> usize {
     let (id, found) = current();
@@ -76,7 +77,7 @@ unsafe fn token_at_site(buf: *mut c_char, size: usize, site: *const u8, cfa: usi
 /// Ends a text of this length, unless the size is 0.
 ///
 /// # Safety
-/// `buf` can take `size` bytes, of which so many and one more are there, or it is 0.
+/// `buf` can take `size` bytes, and `len` is smaller than `size`, or `size` is 0.
 #[inline(never)]
 pub unsafe fn end(buf: *mut c_char, len: usize, size: usize) {
     if size > 0 {
@@ -110,8 +111,8 @@ pub unsafe fn token_of_caller(buf: *mut c_char, size: usize) -> usize {
     }
 }
 
-/// The point in code that is not instrumented at which the function was called into which this is inlined. None where
-/// nothing instrumented is known to be active.
+/// The point in code that is not instrumented where the function into which this is inlined was called. None if no
+/// instrumented code is known to be active.
 #[inline(always)]
 pub fn outside() -> Option<(State, Interruption)> {
     let (id, top) = current();
@@ -124,7 +125,7 @@ pub fn outside() -> Option<(State, Interruption)> {
     Some((state, point))
 }
 
-/// The token of an interrupted point, by code that is instrumented at `site`, or is not if that is null. See
+/// The token of an interrupted point, taken by instrumented code at `site`, or by other code if `site` is null. See
 /// `pcce_token_at` in the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_token_at(
@@ -150,7 +151,7 @@ pub unsafe extern "C" fn __pcce_token_at(
 }
 
 /// The token of the point that a signal interrupted in this thread, for a handler that is not instrumented. `overflow`:
-/// the stack is full. `most`: so many activations are walked at most.
+/// the stack is full. At most `max_activations` are walked.
 ///
 /// # Safety
 /// `buf` can take `size` bytes; `context` is what the kernel gave to the handler.
@@ -159,9 +160,9 @@ pub unsafe fn interrupted_token(
     size: usize,
     context: *const libc::ucontext_t,
     overflow: bool,
-    most: usize,
+    max_activations: usize,
 ) -> usize {
-    /// The stack pointer of a full stack is at most so far below its end.
+    /// The stack pointer of a full stack is at most this far below its end.
     const BELOW: usize = 1 << 16;
     let Some(registers) = Native::interrupted(&mut Own::new(), context as usize) else { return 0 };
     let (id, top) = current();
@@ -179,18 +180,18 @@ pub unsafe fn interrupted_token(
         }
     };
     // SAFETY: passed on.
-    unsafe { point_token(buf, size, registers, most, state, flag::POINT) }
+    unsafe { point_token(buf, size, registers, max_activations, state, flag::POINT) }
 }
 
 unsafe fn point_token(
     buf: *mut c_char,
     size: usize,
     registers: Registers,
-    most: usize,
+    max_activations: usize,
     mut state: State,
     flags: u8,
 ) -> usize {
-    let point = state.walk(registers, most);
+    let point = state.walk(registers, max_activations);
     // SAFETY: passed on.
     unsafe {
         let len = walked_token(buf, size, point, state, flags);
@@ -234,19 +235,19 @@ pub unsafe extern "C" fn pcce_token_at(buf: *mut c_char, size: usize, pc: *const
 
 // The state of a thread at an interrupted point.
 
-/// The state of a thread, its frames as far as they can be followed.
+/// The state of a thread, with its frames as far as they can be followed.
 #[derive(Clone, Copy)]
 pub struct State {
     pub id: u64,
     pub top: Link,
-    /// True if the id counts from that of a frame.
+    /// True if the id counts from the id in a frame.
     relative: bool,
-    /// The id counts from that of this frame, of which nothing is known.
+    /// The frame from whose id the id counts, if nothing is known of that frame.
     lost: Option<Link>,
 }
 
 impl State {
-    /// `id` and `top` as the thread's block has them, and what became of `top`.
+    /// `id` and `top` as the thread's block has them, and the result of [`followed`] for `top`.
     #[inline(never)]
     fn new(id: u64, top: Link, followed: Link) -> Self {
         if is_lost(top, followed) {
@@ -258,7 +259,7 @@ impl State {
         Self { id: id.wrapping_sub(base.unwrap_or(0)), top: followed, relative: top.is_relative(), lost }
     }
 
-    /// Returns whether the id counts from that of a frame.
+    /// Returns whether the id counts from the id in a frame.
     pub fn is_relative(&self) -> bool {
         self.relative
     }
@@ -268,12 +269,12 @@ impl State {
         self.lost.is_some()
     }
 
-    /// The way from the activation with these registers outwards. If it leads to an owner of a lost frame, the id is
-    /// known. `most`: so many activations at most.
+    /// Walks from the activation with these registers outwards, over at most `max_activations`. If the walk reaches the
+    /// activation of a lost frame, the id becomes known.
     #[inline(never)]
-    fn walk(&mut self, registers: Registers, most: usize) -> Interruption {
+    fn walk(&mut self, registers: Registers, max_activations: usize) -> Interruption {
         let link = self.lost.unwrap_or(self.top);
-        let mut point = Interruption::walk(registers, link.frame().addr(), most, &mut Own::new());
+        let mut point = Interruption::walk(registers, link.frame().addr(), max_activations, &mut Own::new());
         if let Some(frame) = self.lost
             && point.end == End::Pushed
             && let Some(base) = Frames::new(true).base(frame)
@@ -285,7 +286,7 @@ impl State {
     }
 }
 
-/// If a handler that the trampoline called interrupted this point: its frame has the state and the registers there.
+/// The registers and the state at a point, if a handler that the trampoline called interrupted it: its frame has them.
 fn interrupted_at(state: State, pc: usize, sp: usize) -> Option<(Registers, State)> {
     let mut frames = Frames::new(true);
     let mut at = state.top;

@@ -19,8 +19,8 @@ macro_rules! tracer {
     }};
 }
 
-/// A signal handler is going to be called, from an activation with a variable at `frame`. `context`: what was
-/// interrupted; null if it is unknown. True if [`leave_handler`] is to be called.
+/// A signal handler is going to be called, from an activation with a variable at `frame`. `context`: of the interrupted
+/// code; null if it is unknown. True if [`leave_handler`] is to be called.
 ///
 /// # Safety
 /// The kernel's context, or null.
@@ -46,7 +46,7 @@ pub unsafe fn enter_handler(signal: c_int, context: *const libc::ucontext_t, fra
 /// The handler has returned.
 ///
 /// # Safety
-/// Behind [`enter_handler`], with the same frame.
+/// Called after [`enter_handler`], with the same frame.
 pub unsafe fn leave_handler(frame: usize) {
     if let Some(leave) = tracer!("__pcce_trace_handler_end" as unsafe extern "C" fn(usize)) {
         // SAFETY: by the contract.
@@ -78,8 +78,8 @@ pub fn file() -> c_int {
     tracer!("__pcce_trace_file" as unsafe extern "C" fn() -> c_int).map_or(-1, |file| unsafe { file() })
 }
 
-/// The process may end now: the file gets what the calling thread has not written yet. `pc`: where a signal has
-/// interrupted it.
+/// The process may end now: the events that the calling thread has not written yet go into the file. `pc`: where a
+/// signal has interrupted the thread.
 pub fn write_last(pc: usize) {
     if let Some(last) = tracer!("__pcce_trace_last" as unsafe extern "C" fn(usize)) {
         // SAFETY: callable at any time.

@@ -6,17 +6,17 @@
 //! pcce.txt Algorithm 2 and DecodeStack do, and each step must give the caller and the call site that the shadow stack
 //! has, and end where it ends.
 //!
-//! Decoding happens once for each distinct context, and as far as the next caller whose context matched already: what
-//! was found right is remembered as ⟨context of the caller, call site, function⟩ ↦ ⟨id, number of the chain⟩, and a
-//! later entry with the same shadow stack must show the same pair. So every entry is compared, in constant time.
+//! Each distinct context is decoded once, as far as the next caller whose context matched already. A correct pair is
+//! remembered as ⟨context of the caller, call site, function⟩ ↦ ⟨id, number of the chain⟩, and a later entry with the
+//! same shadow stack must show the same pair. So every entry is compared, in constant time.
 //!
 //! The program may define what this code calls (`memset`, `write`, …), instrumented: entries from there are not
 //! compared ([`Tls::busy`](crate::abi::Tls::busy)).
 //!
-//! A function that left its activation to another one by a tail call has no record any more; its caller's says so
-//! ([`Shadow::left`]). There the frame must be marked, or the dictionary's facts must lead the decoder to show a
-//! boundary. Code that is not instrumented may call on, and finds the frame marked: the same context has two encodings
-//! there, which decode to the same.
+//! A function that left its activation to another one by a tail call has no record any more; its caller's record says
+//! so ([`Shadow::left`]). There the frame must be marked, or the dictionary's facts must lead the decoder to show a
+//! boundary. Code that is not instrumented may make further calls, which find the frame marked: the same context then
+//! has two encodings, which decode to the same.
 //!
 //! Besides, each function must return with `id` and `top` as it found them, and a function to
 //! which control comes back by unwinding or `longjmp` must have restored them.
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn __pcce_verify_enter(shadow: *mut Shadow, function: *con
         captures::start();
         PROCESS.store(sys::getpid(), Ordering::Relaxed);
         sys::around_fork(None, forked);
-        clear_behind_main();
+        clear_after_main();
     }
     entered(function);
     let (id, top) = current();
@@ -234,7 +234,7 @@ fn built_in_report() -> Option<&'static CStr> {
     (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) })
 }
 
-/// Runs `work` unless the thread is in such work already.
+/// Runs `work` unless the thread is in such work already. Returns whether it ran.
 fn busy(work: impl FnOnce()) -> bool {
     // SAFETY: the thread's own block; volatile, since signal handlers use it too.
     unsafe {
@@ -268,8 +268,8 @@ const UNNUMBERED: u64 = u64::MAX;
 
 /// A bit of a function's name in keys: another function has left its activation to this one. No name has this bit.
 const REPLACED: u64 = 1 << 62;
-/// The same: a function that the same call had reached, just now or before, has left its activation, and the call's
-/// frame is marked. Contexts show the mark.
+/// Another such bit: a function that the same call had reached, just now or before, has left its activation, and the
+/// call's frame is marked. Contexts show the mark.
 const MARKED: u64 = 1 << 61;
 
 /// Compares the state at the entry of `shadow`'s function with the shadow stack. Returns the context for
@@ -393,9 +393,9 @@ unsafe fn mismatch(function: *const FunctionRecord, what: core::fmt::Arguments<'
     }
 }
 
-/// `pthread_exit` ends all activations of the main thread, which then runs the handlers of the process's end. Other
-/// threads begin in the runtime, which sees their end.
-fn clear_behind_main() {
+/// Has the state cleared when `pthread_exit` has ended all activations of the main thread, which then runs the exit
+/// handlers of the process. Other threads begin in the runtime, which sees their end.
+fn clear_after_main() {
     if sys::gettid() != sys::getpid() {
         return;
     }
@@ -409,7 +409,7 @@ fn clear_behind_main() {
 }
 
 unsafe extern "C" fn main_has_ended(_: *mut c_void) {
-    // SAFETY: the thread has left them.
+    // SAFETY: all calls of the thread have ended.
     unsafe { forget_calls() };
 }
 
@@ -432,7 +432,7 @@ extern "C" fn exit(_: *mut c_void) {
     }
 }
 
-/// In place of `_exit`, which calls no destructors.
+/// Replaces `_exit`, which calls no destructors.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_end(status: c_int) -> ! {
     when::at_end(Kind::Calls);
@@ -470,8 +470,8 @@ fn report() -> u64 {
     mismatches
 }
 
-// The contexts that were compared, one line for each new one, so that contexts which a decoder finds for their numbers
-// later can be compared with the shadow stack, too.
+// The contexts that were compared, one line for each new one, so that the contexts that a decoder later finds for their
+// numbers can be compared with the shadow stack, too.
 
 /// The variable that names the file.
 const CONTEXTS_VARIABLE: &CStr = c"PCCE_VERIFY_CONTEXTS";
@@ -479,8 +479,8 @@ static CONTEXTS_FILE: FileName = FileName::new();
 /// The open file; -1 before the first line.
 static CONTEXTS_OPEN: AtomicI32 = AtomicI32::new(-1);
 
-/// Writes a line: the number of the context, that of the caller's (0 without one), the record of the call's place in
-/// the file of numbers, the id, the record of the chain, and the function's linkage name.
+/// Writes a line: the number of the context, the number of the caller's context (0 without one), the record of the
+/// call's place in the file of numbers, the id, the record of the chain, and the function's linkage name.
 fn write_context(number: u64, caller: u64, site: u64, encoding: (u64, u64), function: &FunctionRecord) {
     // A child has its parent's contexts, and the parent continues to give numbers.
     if !CONTEXTS_FILE.is_wanted(false) {
@@ -504,10 +504,10 @@ fn write_context(number: u64, caller: u64, site: u64, encoding: (u64, u64), func
     write_all(file, line.bytes());
 }
 
-// The shadow stack behind a `longjmp` to code that is not instrumented.
+// The shadow stack after a `longjmp` to code that is not instrumented.
 
-/// The most frames that are followed.
-const MOST_FRAMES: u32 = 1 << 20;
+/// The maximum number of frames that are followed.
+const MAX_FRAMES: u32 = 1 << 20;
 
 /// The innermost record of an activation that goes on with the stack pointer `sp`, and the chain `top`.
 fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
@@ -521,7 +521,7 @@ fn shadow_at(sp: usize, top: Link) -> *mut Shadow {
     let mut word = |at: usize| memory.word(at);
     // A handler's records are not on the list of the interrupted code.
     let mut at = current().1;
-    for _ in 0..MOST_FRAMES {
+    for _ in 0..MAX_FRAMES {
         if at.is_null() || at.frame() == top.frame() || is_unknown(at) {
             break;
         }
@@ -633,7 +633,7 @@ fn report_mix(site: *const u8) {
 // Two depths are counted: that of the plain stack (activations of instrumented functions) and that of the encoding
 // (pushed frames), as pcce.txt Table 2 and Fig. 9 compare them. Each process appends at its exit, to the file that
 // [`DEPTHS_VARIABLE`] names, one line for each depth that occurred: `plain DEPTH ENTRIES` and `frames DEPTH ENTRIES`.
-// Depths from [`DEPTHS`] - 1 on are counted as one, that one.
+// All depths from [`DEPTHS`] - 1 on are counted as [`DEPTHS`] - 1.
 
 /// The variable that names the file; nothing is counted without it.
 const DEPTHS_VARIABLE: &CStr = c"PCCE_VERIFY_DEPTHS";

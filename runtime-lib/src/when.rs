@@ -1,11 +1,13 @@
 //! The times at which profiles are written: when the program ends by itself, when a signal ends it in the ordinary way,
 //! and on signals that the environment names.
 //!
-//! A signal whose default action ends the process gets a handler here, unless the program has it ignored or has one of
-//! its own. The handler writes the profiles, and the process dies of the signal. The program sees the default action
-//! ([`seen`]), and where it asks for that it gets the handler again ([`instead`]). Faults are none of these signals.
+//! A signal whose default action ends the process gets a handler here, unless the program ignores it or has a handler
+//! of its own. The handler writes the profiles, and the process dies of the signal. The program sees the default action
+//! ([`seen`]), and where it asks for that action it gets the handler again ([`instead`]). Faults are not among these
+//! signals.
 //!
-//! One thread writes at a time. It handles a signal that comes to it meanwhile when it is done; other threads wait.
+//! One thread writes at a time. It handles a signal that comes to it meanwhile after it has finished; other threads
+//! wait.
 
 use core::ffi::{CStr, c_int};
 use core::mem::transmute;
@@ -106,7 +108,7 @@ type Handler = unsafe extern "C" fn(c_int);
 
 /// Installs a handler for a signal. False if the kernel refuses.
 fn install(signal: c_int, handler: Handler, flags: c_int) -> bool {
-    // SAFETY: a handler of ours. Faults, and what glibc needs, come to it.
+    // SAFETY: a handler of ours. It does not block faults, or signals that glibc needs.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = handler as usize;
@@ -122,8 +124,8 @@ pub fn seen(handler: usize) -> usize {
     if handler == on_end as *const () as usize { libc::SIG_DFL } else { handler }
 }
 
-/// The flags and the handler that are installed in the place of the action that the program wants for a signal. None if
-/// the program gets what it wants.
+/// The flags and the handler that are installed instead of the action that the program wants for a signal. None if the
+/// program gets the action that it wants.
 pub fn instead(signal: c_int, handler: usize) -> Option<(c_int, usize)> {
     let wanted = handler == libc::SIG_DFL && HANDLED.load(Ordering::Relaxed) && ENDS.contains(&signal);
     wanted.then_some((libc::SA_RESETHAND | libc::SA_ONSTACK, on_end as *const () as usize))
@@ -159,9 +161,9 @@ impl Profile {
 /// Does work while no other thread writes. False if this thread does.
 pub fn alone(work: impl FnOnce()) -> bool {
     /// The longest wait in milliseconds.
-    const MOST: u32 = 10_000;
+    const MAX_WAIT: u32 = 10_000;
     let own = thread_pointer();
-    for _ in 0..MOST {
+    for _ in 0..MAX_WAIT {
         match WRITER.compare_exchange(0, own, Ordering::AcqRel, Ordering::Acquire) {
             Err(writer) if writer == own => return false,
             Err(_) => {

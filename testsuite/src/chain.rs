@@ -16,7 +16,7 @@ pub enum Frame {
     Call(String, u64, bool),
     /// Code that is not instrumented.
     Plain,
-    /// A function that left by a tail call. An empty name means that there may be some.
+    /// A function that left by a tail call. An empty name means that there may be such functions.
     Tail(String),
     /// Another boundary, by its kind.
     Boundary(String),
@@ -140,7 +140,7 @@ pub fn decode(program: &Path, tokens: &str) -> String {
     decode_with(program, &[], tokens)
 }
 
-/// The same, by a program and its libraries.
+/// As [`decode`], by a program and its libraries.
 pub fn decode_with(program: &Path, libraries: &[&Path], tokens: &str) -> String {
     let mut pcce = command(artifact("pcce"), &["decode", "--format", "json"]);
     pcce.arg(program);

@@ -1,4 +1,4 @@
-//! Test programs: small C and C++ files that say in their leading comments what must come out.
+//! Test programs: small C and C++ files whose leading comments give the expected contexts.
 //!
 //! A program prints lines `@NAME TOKEN NUMBER PROCESS` with the macro `SHOW("NAME")` of `programs/show.h`. All
 //! other lines of its output must be those of the same program compiled by plain clang.
@@ -10,9 +10,9 @@
 //! | `//# Fixed NAME` | in LTO mode the context's number is the same in every run (below 2^63) |
 //! | `//# Flags: …` | more flags for the compiler |
 //! | `//# With: parts/a.c …` | further modules, each compiled by itself |
-//! | `//# WithModule: parts/a.c …` | the same, in module mode whatever the program's is |
+//! | `//# WithModule: parts/a.c …` | further modules, in module mode whatever the program's mode is |
 //! | `//# Library: parts/a.c …` | shared libraries that the program is linked with |
-//! | `//# PlainLibrary: parts/a.c …` | the same, compiled by plain clang |
+//! | `//# PlainLibrary: parts/a.c …` | such shared libraries, compiled by plain clang |
 //! | `//# Loaded: parts/a.c …` | shared libraries whose paths are the program's arguments |
 //! | `//# Preloaded: parts/a.c …` | shared libraries that are loaded before the others (`LD_PRELOAD`) |
 //! | `//# LibraryFlags: …` | more flags for the compiler of shared libraries |
@@ -22,17 +22,17 @@
 //! | `//# Modes: lto module` | the wrapper's modes (`lto`, `module` and `link` without it) |
 //! | `//# Shapes` | also without `-g`, and as no-PIE, PIE, static and static-PIE program |
 //! | `//# Cut` | it switches stacks unannounced: verify mode cannot compare all entries |
-//! | `//# Broken: reason` | the program fails, for a known reason; that it does not is an error |
+//! | `//# Broken: reason` | the program fails, for a known reason; it is an error if it does not |
 //!
 //! `Chain`, `Fixed`, `Flags` and `Broken` take conditions: `//# Chain[lto, -O2] NAME: …` holds only there, and has
 //! precedence over one without conditions. A condition is a mode (`lto`, `module`, `link`), a level,
 //! `verify`, `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`, `static-pie`, `pic`, `pic-no-pie`);
-//! `!` in front of it means the opposite.
+//! `!` before it means the opposite.
 //!
-//! In a chain, functions stand with their demangled name, without the parameters where the directive names none.
+//! In a chain, functions have their demangled names, without the parameters where the directive names none.
 //! `inlined f` is a frame that was inlined into the next one. `f*3` is three frames. `...` stands for any number of
 //! frames (for the insides of the standard library only). Boundaries: `<qsort>`, code that is not
-//! instrumented behind a call of `qsort`; `<?>`, code that is not instrumented and not known by
+//! instrumented, after a call of `qsort`; `<?>`, code that is not instrumented and not known by
 //! name; `<none>`, no context at all (a thread or program in which nothing is instrumented); `<tail f>`, `<unknown f>`,
 //! `<unknown>`, `<unknown-module>`, `<truncated>`, `<damaged>`, `<signal>`, `<thread>` (below it, the thread's
 //! creation), `<task>` (below it, the task's submission).

@@ -10,7 +10,7 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::iter::{ParallelBridge as _, ParallelIterator as _};
 
-/// The exit status: success if all is well. An error is printed behind the program's name.
+/// The exit status: success if all is well. An error is printed after the program's name.
 pub fn exit(program: &str, result: Result<bool>) -> ExitCode {
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -36,7 +36,7 @@ pub fn summarise(folder: &Path, summary: &serde_json::Value) -> Result<()> {
     Ok(())
 }
 
-/// A progress bar on a terminal. Lines are also printed elsewhere.
+/// A progress bar on a terminal. Lines are printed without a terminal, too.
 pub struct Progress {
     bar: ProgressBar,
 }
@@ -72,7 +72,7 @@ impl Progress {
         self.bar.is_hidden()
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn end(&self) {
         self.bar.finish_and_clear();
     }

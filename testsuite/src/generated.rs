@@ -69,7 +69,7 @@ const SAMPLES: &str = "10000";
 
 /// Limit of processor time, in seconds, for the plain build. Processor time does not depend on the load of the machine.
 const PLAIN_SECONDS: u64 = 1;
-/// The same for the other builds. Verify mode is slow, but a program above this does not end.
+/// The limit for the other builds. Verify mode is slow, but a program that takes longer does not end.
 const INSTRUMENTED_SECONDS: u64 = 100;
 /// Limit for a program that waits for ever.
 const WAITING: Duration = Duration::from_secs(600);
@@ -170,8 +170,8 @@ impl Generator {
     }
 }
 
-/// Generates the program of `seed` in `folder`, which is made anew, builds it plain and as `builds` says, and compares.
-/// The folder stays only where something differs.
+/// Generates the program of `seed` in `folder`, which is emptied first, builds it plain and as `builds` says, and
+/// compares. The folder stays only where something differs.
 pub fn check(generator: Generator, seed: u64, builds: Builds, folder: &Path) -> Verdict {
     let _ = fs::remove_dir_all(folder);
     let made = fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()));

@@ -1,5 +1,5 @@
-//! Harness of the end-to-end tests: finds what `make build` made, compiles programs with the wrappers, runs them with a
-//! time limit, and decodes their output.
+//! Harness of the end-to-end tests: finds the files of `make build`, compiles programs with the wrappers, runs them
+//! with a time limit, and decodes their output.
 //!
 //! The tests use the finished tools as a user does, as processes; nothing of them is linked in here. Programs that a
 //! test compiles are files of a folder beside `src` ([`source!`]).
@@ -73,7 +73,7 @@ pub fn revision() -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Where everything generated goes.
+/// The folder for everything generated.
 pub fn target() -> PathBuf {
     match env::var_os("CARGO_TARGET_DIR") {
         Some(target) => repository().join(target),
@@ -81,7 +81,7 @@ pub fn target() -> PathBuf {
     }
 }
 
-/// Installs what `make build` made.
+/// Installs the files of `make build`.
 pub fn install(prefix: &Path) {
     let mut install = Command::new(repository().join("scripts/install"));
     install.env("PREFIX", prefix).env("CARGO_TARGET_DIR", target()).env_remove("DESTDIR");
@@ -116,7 +116,7 @@ pub fn llvm_of_rustc() -> u32 {
     llvm.and_then(|v| v.split('.').next()?.parse().ok()).expect("rustc tells the version of its LLVM")
 }
 
-/// A tool of that LLVM, by its name without version.
+/// A tool of the LLVM with [`llvm_version`], by its name without version.
 pub fn llvm(name: &str) -> PathBuf {
     llvm_of(&llvm_version(), name)
 }
@@ -193,7 +193,7 @@ pub fn run_with_input(command: &mut Command, input: &str) -> Output {
 /// Runs a command with a text on its standard input. It is killed when the time is over.
 ///
 /// # Errors
-/// If it is not over within the time: what the command is, and what it wrote to standard error.
+/// If it is not over within the time: the command, and its standard error.
 pub fn run_within(command: &mut Command, input: &str, time: Duration) -> Result<Output, String> {
     let line = std::iter::once(command.get_program())
         .chain(command.get_args())

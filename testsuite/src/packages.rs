@@ -60,7 +60,7 @@ impl Package {
     /// All packages. Packages that others need come before these; otherwise the quick ones come first.
     ///
     /// # Errors
-    /// If a declaration cannot be read, naming it, or needs what does not exist.
+    /// If a declaration cannot be read, naming it, or needs a package that does not exist.
     pub fn all() -> Result<Vec<Package>> {
         let folder = repository().join("testsuite/packages");
         let mut packages = Vec::new();

@@ -83,7 +83,7 @@ pub(crate) struct Frame {
 /// Runs a program of `programs/` in all its variants.
 ///
 /// # Panics
-/// With all that is wrong, each with its case and the command that showed it.
+/// With all errors, each with its case and the command that showed it.
 pub fn check(path: &Path) {
     let program = Program::read(path);
     let folder = work_folder(&format!("programs/{}", program.name));
@@ -116,7 +116,7 @@ pub fn check(path: &Path) {
 ///
 /// Each program is built in link mode at every second level. Of the other modes, one level takes its turn; of the
 /// shapes of each group ([`groups`]), one shape in one mode. Turns differ from program to program, and so does verify
-/// mode. Where all cases are asked for ([`all_cases`]), nothing takes turns.
+/// mode. If all cases are requested ([`all_cases`]), nothing takes turns.
 fn cases(program: &Program) -> Vec<Case> {
     let all = all_cases();
     let turn = program.name.bytes().fold(0, |sum, byte| sum + usize::from(byte));

@@ -1,5 +1,5 @@
-//! Crash torture: a program is killed by SIGSEGV at random instructions, and its crash report must say each time what
-//! gdb says of the core file.
+//! Crash torture: a program is killed by SIGSEGV at random instructions, and each time its crash report must agree with
+//! gdb's backtrace of the core file.
 //!
 //! One run of the program is interrupted again and again: after a random time, and a random number of single steps. At
 //! each point a copy of the process (a `clone` that is put into it) gets the signal and dies of it, with report and
@@ -30,7 +30,7 @@ const BATCH: usize = 100;
 const CORES: usize = 25;
 /// A file in a program's folder: the fingerprint of its build.
 const BUILT: &str = "built";
-/// A file there, too: the mismatches.
+/// A file in the same folder: the mismatches.
 const WRONG: &str = "wrong.txt";
 
 #[derive(Clone, Debug, Default)]
@@ -49,9 +49,9 @@ pub struct Outcome {
     pub symboliser: usize,
     /// Points at which the report has functions that left by a tail call, which gdb cannot see.
     pub tail: usize,
-    /// Points in the linker's stubs, which have no unwind tables: compared with gdb's backtrace behind the stub.
+    /// Points in the linker's stubs, which have no unwind tables: compared with gdb's backtrace after the stub.
     pub stubs: usize,
-    /// Points before or behind `main`, where there is no call to compare.
+    /// Points before or after `main`, where there is no call to compare.
     pub outside_main: usize,
     /// Core files that `pcce core` has read, with the same chain.
     pub cores: usize,

@@ -31,7 +31,7 @@ pub struct Chunk {
     /// Verify mode: events of the stream up to its end, and their hash.
     pub counted: [u64; 2],
     pub words: Vec<u64>,
-    /// The content behind the head.
+    /// The content after the head.
     pub body: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ pub fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
-/// Half a word of it.
+/// Half a word of the file.
 pub fn half(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
@@ -171,7 +171,7 @@ fn items(stream: &[Chunk]) -> Vec<Item> {
                 1 => bits(&mut items, chunk.words[at + 1]),
                 kind => {
                     let mut words = [0; 2];
-                    // Not a token's.
+                    // The words of a token are left out.
                     let known = more.min(words.len());
                     words[..known].copy_from_slice(&chunk.words[at + 1..=at + known]);
                     items.push(Item::Special(kind, word & ((1 << KIND_SHIFT) - 1), words));
@@ -221,7 +221,7 @@ impl Reader {
         self.items.get(self.at).copied().ok_or(End)
     }
 
-    /// So many bits, the first one highest.
+    /// The next `count` bits, the first one highest.
     pub fn bits(&mut self, count: u64) -> Result<u64, End> {
         (0..count).try_fold(0, |bits, _| {
             let Item::Bit(bit) = self.peek()? else { panic!("{:?}, not a bit", self.peek()) };
@@ -230,7 +230,7 @@ impl Reader {
         })
     }
 
-    /// A special word: its payload, and what follows.
+    /// A special word: its payload, and the words that follow.
     pub fn special(&mut self, kind: Special) -> Result<(u64, [u64; 2]), End> {
         let item = self.peek()?;
         self.at += 1;

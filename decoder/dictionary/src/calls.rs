@@ -66,20 +66,20 @@ impl Call {
     }
 }
 
-/// Why a profile was refused.
+/// Errors of reading a profile.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CallsError {
     #[error("the profile is empty; the program writes it when it ends by exit()")]
     Empty,
-    /// It is not of this kind, or was cut.
+    /// The text is no profile of calls, or was cut.
     #[error("line {line}: the profile is damaged: {what}; run the program again to write it")]
     Damaged {
         /// The line, from 1.
         line: usize,
         what: String,
     },
-    /// It is of another kind.
+    /// The profile is of another kind.
     #[error(
         "line {line}: this is a profile of kind `{kind}`, not of calls; programs built with \
          --pcce-profile-generate write those"
@@ -89,7 +89,7 @@ pub enum CallsError {
         line: usize,
         kind: String,
     },
-    /// It was written by another release.
+    /// The profile was written by another release.
     #[error(
         "line {line}: the profile has version {found}, and this release reads version {VERSION}; build the \
          program with this release and run it again"
@@ -119,7 +119,7 @@ impl Calls {
                 profile: String,
                 version: u32,
             }
-            // First what another version has, too.
+            // Reads the members first that other versions have, too.
             let kind: Kind = serde_json::from_slice(text).map_err(damaged)?;
             if kind.profile != KIND {
                 return Err(CallsError::Kind { line, kind: kind.profile });
@@ -172,7 +172,7 @@ impl Calls {
         Self { functions: merged, by_site: self.by_site }
     }
 
-    /// Writes the profile. Without functions it has a heading all the same: an empty file is none.
+    /// Writes the profile. Even without functions it has a heading, since an empty file is no profile.
     pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
         if self.functions.is_empty() {
             writeln!(out, "{}", heading("", 0, self.by_site))?;
@@ -189,7 +189,7 @@ impl Calls {
 }
 
 fn syntax(line: usize, error: &serde_json::Error) -> CallsError {
-    // It has read one line only.
+    // The parser sees one line only, so the number of the line in its message is always 1.
     CallsError::Damaged { line, what: error.to_string().replace(" at line 1 column", " at column") }
 }
 
@@ -199,18 +199,18 @@ fn heading(module: &str, functions: usize, by_site: bool) -> String {
     json(&heading)
 }
 
-/// JSON of a name.
+/// A name as JSON.
 pub fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("strings and integers always serialise")
 }
 
-/// Stands in a [`template`] where the next number is to be put. In JSON it is always escaped.
+/// Marks in a [`template`] the place of the next number. In JSON this byte is always escaped.
 pub const HERE: u8 = 1;
-/// Stands there behind the number of a call through a pointer, for the array of its targets.
+/// Marks the place of the array of targets, after the number of a call through a pointer.
 pub const TARGETS_HERE: u8 = 2;
 
-/// The text that a program writes for a module, with [`HERE`] in place of the numbers: for each function ⟨its
-/// linkage name, the callees of its calls⟩ one number for the function and one for each call.
+/// The text that a program writes for a module, with [`HERE`] instead of the numbers: for each function ⟨its linkage
+/// name, the callees of its calls⟩ one number for the function and one for each call.
 pub fn template<'a>(
     module: &str,
     functions: impl ExactSizeIterator<Item = (&'a str, Vec<Option<&'a str>>)>,

@@ -3,9 +3,9 @@
 //! The pass puts the addresses of the functions into the section [`SECTION`] of each object file: for each
 //! module the address of its site array, the number of its functions, and their addresses, each a word of 8
 //! bytes, little endian, written by the linker; 0 for a function that is not in the program. A module whose functions
-//! have second bodies, which record traces, has another list of the same length with those. From these, the
-//! program's instructions and its debug information, `pcce dict` makes the [`Code`] that the dictionary holds
-//! in compressed form ([`to_text`]).
+//! have second bodies, which record traces, has another list of the same length with the addresses of these. From the
+//! lists, the program's instructions and its debug information, `pcce dict` makes the [`Code`] that the dictionary
+//! holds in compressed form ([`to_text`]).
 
 use std::io::Write;
 
@@ -26,7 +26,7 @@ pub struct Code {
     pub files: Vec<String>,
     /// Linkage names.
     pub names: Vec<String>,
-    /// Source locations; [`Place::caller`] refers to places in front.
+    /// Source locations; [`Place::caller`] refers to earlier ones.
     pub places: Vec<Place>,
     /// By ascending address; no two overlap.
     pub functions: Vec<FunctionCode>,
@@ -44,7 +44,7 @@ pub struct Place {
     pub line: u32,
     /// Column, from 1; 0 if it is not known.
     pub column: u32,
-    /// 0, or 1 + the index of the place of the call in whose stead this code stands.
+    /// 0, or 1 + the index of the place of the inlined call that this code replaces.
     pub caller: u32,
 }
 
@@ -58,7 +58,7 @@ pub struct FunctionCode {
     /// Linkage name: index into [`Code::names`].
     pub name: u32,
     pub role: Role,
-    /// True if this is code of the function beside that which begins it: compilers take functions apart.
+    /// True if this is a part of the function without its entry: compilers split functions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub part: bool,
     /// True if it is the second body of the function, which records a trace.
@@ -68,8 +68,8 @@ pub struct FunctionCode {
     pub states: Vec<(u32, State)>,
     /// Source locations: from each row's offset on, 1 + the index of the place, or 0.
     pub lines: Vec<(u32, u32)>,
-    /// Calls, by ascending offset: the offset behind the call, and 1 + the linkage name of what is called, or
-    /// 0 if that is not known.
+    /// Calls, by ascending offset: the offset after the call, and 1 + the linkage name of the callee, or 0 if that is
+    /// not known.
     pub calls: Vec<(u32, u32)>,
     /// The distance of the stack pointer below the canonical frame address at the function's calls, if it is
     /// the same at each. (The canonical frame address is the stack pointer as it was before the call of the
@@ -80,7 +80,7 @@ pub struct FunctionCode {
     /// same at each push.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_position: Option<u32>,
-    /// No jump leaves its activation to another function.
+    /// True if no jump leaves its activation to another function.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stays: bool,
 }
@@ -128,7 +128,7 @@ pub fn from_text(text: &str) -> Result<Code, DictionaryError> {
     serde_json::from_slice(&json).map_err(|e| damaged(e.to_string()))
 }
 
-/// Reads the content of [`SECTION`]: for each module the address of its site array and those of its
+/// Reads the content of [`SECTION`]: for each module, the address of its site array and the addresses of its
 /// functions.
 ///
 /// # Errors

@@ -35,7 +35,7 @@ use thiserror::Error;
 pub const SCHEMA_VERSION: u32 = schema::VERSION;
 use schema::OLDEST;
 
-/// Why a dictionary or a record was refused.
+/// Errors of reading a dictionary or a record.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DictionaryError {
@@ -100,7 +100,7 @@ fn version(bytes: &[u8]) -> Result<u32, serde_json::Error> {
     struct Head {
         version: u32,
     }
-    // As `to_json` writes it: no need to look at all of it twice.
+    // In the form that `to_json` writes, the version is found without parsing the whole document.
     const NEWEST: &[u8] = b"{\"version\":3,";
     if bytes.starts_with(NEWEST) {
         return Ok(schema::VERSION);

@@ -1,14 +1,14 @@
-//! The schema: what exists in an image, and apart from it how that is encoded.
+//! The schema: the symbols of an image, and separately their encodings.
 //!
 //! Version 3 gives ranges of numbers to places ([`Encoding::places`]). In version 2, which is read, too, functions have
 //! them ([`EncodedFunction::range`]).
 //!
 //! The *symbols* of an image are what exists in it: its modules, with their functions and sites, and its
-//! machine code. An [`Encoding`] is what the numbers mean that the program keeps, in some of the modules.
+//! machine code. An [`Encoding`] gives the ids of the program their meaning, for some of the modules.
 //!
-//! Every member is there, and there are no others: a reader that does not know one refuses the document,
-//! since without it others may mean something else. What is not known, or is not there, is `null` or an empty
-//! list.
+//! A document must have every member, and no others: a reader that does not know a member refuses the document,
+//! since the member may change the meaning of others. Values that are unknown, or do not exist, are `null` or an
+//! empty list.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -126,8 +126,8 @@ pub struct Function {
     /// True if it is one of the pass's own: it pushes, and calls what its caller would have called. Contexts
     /// do not show it.
     pub push_thunk: bool,
-    /// True if a jump may lead to it that was a call in the source. Where that call does nothing to the id,
-    /// contexts know it all the same, but return addresses do not.
+    /// True if a jump may lead to it that was a call in the source. If that call does nothing to the id, contexts
+    /// have the call nevertheless, but return addresses do not show it.
     pub jumped_to: bool,
     /// The groups of functions ([`Site::tail_group`]) of which one may have left its activation to this
     /// function, by tail calls.
@@ -142,7 +142,7 @@ pub struct Site {
     pub function: u32,
     pub kind: SiteKind,
     /// The number of the group of functions that the call may reach and that make tail calls which leave no
-    /// frame, if there are such. Only calls that leave the id alone, or add to it, have one. Groups are
+    /// frame, if there are such functions. Only calls that leave the id alone, or add to it, have one. Groups are
     /// numbered over all modules of an encoding.
     #[serde(deserialize_with = "required")]
     pub tail_group: Option<u32>,
@@ -161,8 +161,8 @@ pub enum SiteKind {
     /// A direct call of a function outside the module, or of one that is not instrumented: its linkage name,
     /// as an index into [`Module::names`].
     External(u32),
-    /// The call that a function's stub makes, of the function of another image that has its place: the linkage
-    /// name, as an index into [`Module::names`]. The ids are those of the function, and contexts leave it out.
+    /// The call in a function's stub, of the function of another image that replaces it: the linkage name, as an index
+    /// into [`Module::names`]. The ids in the stub are those of the function, and contexts leave the stub out.
     Replaced(u32),
     /// A call through a pointer.
     Indirect,
@@ -201,7 +201,7 @@ impl From<Location> for [u32; 4] {
     }
 }
 
-/// Functions that the pass left as they are.
+/// Functions that the pass did not instrument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skipped {
@@ -209,7 +209,7 @@ pub struct Skipped {
     pub functions: u32,
 }
 
-/// Why a function with a body is not instrumented. Calls of it are calls of external code.
+/// The reasons why a function with a body is not instrumented. Calls of it are calls of external code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
@@ -223,15 +223,14 @@ pub enum SkipReason {
     Runtime,
     /// An ifunc resolver: it runs before thread-local storage exists.
     IfuncResolver,
-    /// It makes calls that must stay tail calls, and takes arguments that a push in front of it cannot hand
-    /// on.
+    /// It makes calls that must stay tail calls, and takes arguments that a push before its entry cannot pass on.
     TailCalls,
     /// `_Unwind_Resume`: landing pads end in it, and one of its own would.
     ResumesUnwinding,
 }
 
 impl SkipReason {
-    /// A phrase about the functions, for people.
+    /// A phrase about the functions, for messages.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -276,8 +275,8 @@ pub struct Encoding {
     pub first_module: u32,
     /// The number of its modules.
     pub module_count: u32,
-    /// `numCC` of the open node, if there is one: it stands for whatever a call whose callee is not known
-    /// reaches. Only executables have one.
+    /// `numCC` of the open node, if there is one: it stands for all functions that calls with unknown callees reach.
+    /// Only executables have one.
     #[serde(deserialize_with = "required")]
     pub open_num_cc: Option<u64>,
     /// One row for each function.
@@ -285,8 +284,8 @@ pub struct Encoding {
     pub edges: Vec<Edge>,
     /// The places at which context numbers are taken.
     pub places: Vec<NumberPlace>,
-    /// The assumptions of a hybrid encoding (pcce.txt §6). With one, numbers of a function may stand for
-    /// several sub-paths, which the stack offset tells apart.
+    /// The assumptions of a hybrid encoding (pcce.txt §6). In one, numbers of a function may stand for several
+    /// sub-paths, which differ in their stack offsets.
     #[serde(deserialize_with = "required")]
     pub hybrid: Option<Hybrid>,
 }
@@ -331,7 +330,7 @@ pub struct NumberPlace {
     /// the numbers.
     #[serde(deserialize_with = "required")]
     pub base: Option<u64>,
-    /// All its captures are in the line of that one.
+    /// True if all its captures are in the line of that one.
     pub line: bool,
 }
 
@@ -393,7 +392,7 @@ fn required<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> 
     Option::deserialize(deserializer)
 }
 
-/// Reads a JSON document as text. What it holds takes no more memory than that, whatever it is.
+/// Reads a JSON document as text. It takes no more memory than its text, whatever the document holds.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let raw = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
     Ok(Box::<str>::from(raw).into_string())

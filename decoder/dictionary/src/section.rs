@@ -1,6 +1,6 @@
-//! The section [`SECTION`] of object files and programs: records, one behind the other.
+//! The section [`SECTION`] of object files and programs: records, one after the other.
 //!
-//! The linker concatenates what is in the object files. Each record is:
+//! The linker concatenates the sections of the object files. Each record is:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -23,10 +23,10 @@ use crate::{DictionaryError, Fragment, Linked, Unlinked, Unpacker, schema};
 pub const SECTION: &str = ".debug_pcce";
 /// Length of a record's header in bytes.
 pub const HEADER_LEN: usize = 28;
-/// Offset of the site array's address in the header: where the relocation goes.
+/// Offset of the site array's address in the header. The relocation is there.
 pub const SITES_ADDRESS_OFFSET: usize = 16;
 
-/// A payload larger than this (compressed bytes, 1 GiB) is refused.
+/// Bound on the compressed bytes of a payload: 1 GiB.
 const MAX_PAYLOAD: usize = 1 << 30;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) fn packed(magic: [u8; 8], payload: &impl Serialize) -> Vec<u8> {
     out
 }
 
-/// Appends a payload as records have it: JSON, compressed with zlib. Returns its length, and its CRC-32.
+/// Appends a payload in the form of records: JSON, compressed with zlib. Returns its length, and its CRC-32.
 ///
 /// # Panics
 /// If it does not serialise, or is larger than 1 GiB when compressed.
@@ -181,8 +181,7 @@ pub mod unlinked {
     pub const MAGIC: [u8; 8] = *b"PCCEunlk";
 
     /// The bytes of a module's unlinked record, with 0 for the address that the linker fills in at
-    /// [`SITES_ADDRESS_OFFSET`](super::SITES_ADDRESS_OFFSET). `facts` is what the link step needs to know
-    /// beside the module, and nothing else reads.
+    /// [`SITES_ADDRESS_OFFSET`](super::SITES_ADDRESS_OFFSET). `facts` are for the link step only.
     ///
     /// # Panics
     /// If the facts do not serialise, or the compressed payload is larger than 1 GiB.
@@ -204,8 +203,7 @@ pub mod unlinked {
 }
 
 /// Linked records: the result of the link step for the [unlinked](super::unlinked) records of a program. A
-/// program has at most one. Fragments of modules that were encoded when they were compiled may stand beside
-/// it.
+/// program has at most one. It may also have fragments, of modules that were encoded when they were compiled.
 pub mod linked {
     use serde::Serialize;
 
@@ -231,7 +229,7 @@ pub mod linked {
         packed(MAGIC, &Borrowed { modules, encodings })
     }
 
-    /// Reads the unpacked payload. `base`: what the addresses of site arrays count from.
+    /// Reads the unpacked payload. `base`: the address from which the addresses of site arrays count.
     pub(crate) fn read(json: &[u8], base: u64) -> Result<Linked, String> {
         let mut linked: Linked = serde_json::from_slice(json).map_err(|e| e.to_string())?;
         // Addresses that count from that of the record begin at 0.

@@ -1,6 +1,6 @@
-//! The tables of a module that the reader of a trace needs: for each function the events that may follow each
-//! other, and which bits tell them apart. The pass writes it into the section [`SECTION`] of each object
-//! file, which is not loaded; the linker concatenates the records.
+//! The tables of a module that the reader of a trace needs: for each function, the events that may follow each
+//! other, and the bits that distinguish them. The pass writes the tables into the section [`SECTION`] of each
+//! object file, which is not loaded; the linker concatenates the records.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -25,10 +25,10 @@ use crate::{DictionaryError, Location, Unpacker};
 pub const UNVERIFIED: u64 = 0;
 
 pub const SECTION: &str = ".debug_pcce_trace";
-/// Name of the section of places. A row has 24 bytes, little endian: an address behind a call that writes the
-/// pending bits (8), the function's (8), a node of it (4), and how many bits of the node's code are written
-/// behind that (4). Where the node has [`BEHIND`], the call that it is has returned, and nothing else is to
-/// come of it. Rows with the address 0 are of code that the linker left out.
+/// Name of the section of places. A row has 24 bytes, little endian: the address after a call that writes the
+/// pending bits (8), the address of the function (8), a node of the function (4), and the number of bits of the
+/// node's code that are written after the first address (4). If the node has [`BEHIND`], it is a call that has
+/// returned, and no bits of it follow. Rows with the address 0 are of code that the linker left out.
 pub const PLACES: &str = ".debug_pcce_trace_at";
 /// See [`PLACES`].
 pub const BEHIND: u32 = 1 << 31;
@@ -44,8 +44,8 @@ pub const HEADER_LEN: usize = 24;
 pub struct Traced {
     /// The module's identifier in LLVM, usually the source file.
     pub name: String,
-    /// The key that tells its events from those of other modules in the hash of verify mode. [`UNVERIFIED`]
-    /// where it is not in verify mode.
+    /// The key that distinguishes its events from those of other modules in the hash of verify mode.
+    /// [`UNVERIFIED`] if it is not in verify mode.
     pub key: u64,
     /// File names.
     pub files: Vec<String>,
@@ -80,10 +80,10 @@ pub struct Function {
     /// The set of events that may come first: index into [`Function::sets`].
     pub first: u32,
     pub nodes: Vec<Node>,
-    /// Sets of nodes, ascending, of which one comes next. Where a set has several, their codes tell them
-    /// apart, and none is the beginning of another. An empty one: control does not get that far.
+    /// Sets of nodes, ascending, of which one comes next. The nodes of a set have different codes, and none is the
+    /// beginning of another. A set is empty where control does not arrive.
     pub sets: Vec<Vec<u32>>,
-    /// True if a call by name writes a bit, 0, behind it, as after calls of unknown functions: the function
+    /// True if a bit, 0, is written after a call of it by name, as after calls of unknown functions: the function
     /// may leave its activation to an unknown one.
     pub checked: bool,
 }
@@ -93,11 +93,11 @@ pub struct Function {
 #[serde(deny_unknown_fields)]
 pub struct Node {
     pub kind: Kind,
-    /// The bits that are written in front of it, the first one highest; in front of a return, too.
+    /// The bits that are written before it, the first one highest; before a return, too.
     pub code: u32,
     /// The number of these bits; 0 if there are none.
     pub bits: u8,
-    /// The set of events that may come behind it: index into [`Function::sets`]. Without meaning where the
+    /// The set of events that may come after it: index into [`Function::sets`]. Without meaning if the
     /// activation ends.
     pub next: u32,
     /// For a call: the node of the landing pad to which an exception leads.
@@ -109,10 +109,9 @@ pub struct Node {
     /// For a call: its locations, innermost first, as in [`crate::Site::locations`]. For a block: those of
     /// its beginning.
     pub locations: Vec<Location>,
-    /// If blocks are events: the lines of the block's code that begin behind this event of it, and in front
-    /// of the next one. Those of a call are executed if it returns. Each is an index into [`Traced::files`],
-    /// a number from 1, and the inlined copy that it is of: from 1 in each function, and 0 for the function's
-    /// own code.
+    /// If blocks are events: the lines of the block's code that begin after this event of the block, and before
+    /// the next one. Those of a call are executed if it returns. Each is an index into [`Traced::files`], a number
+    /// from 1, and the number of the inlined copy: from 1 in each function, and 0 for the function's own code.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub lines: Vec<(u32, u32, u32)>,
 }
@@ -120,26 +119,26 @@ pub struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A call by name of the module's function of this number, which is entered behind its first instruction.
+    /// A call by name of the module's function of this number, which is entered after its first instruction.
     Call(u32),
     /// A call by name of a recorded function of another module of the image, which is entered in the same way: its
     /// number among [`Traced::others`].
     Other(u32),
     /// A call of a function that is not traced and calls no function back: its linkage name.
     Closed(u32),
-    /// A call of a function of which nothing is known; its linkage name, if it has one that is known. When it
-    /// returns, a bit 0 is written. Whatever is entered until then, is called from there.
+    /// A call of a function of which nothing is known; its linkage name, if that is known. When it returns, a bit 0 is
+    /// written. All functions that are entered until then are called from there.
     Open(Option<u32>),
-    /// A call that can return twice, and calls no function back. No bit is written when it returns; when it
-    /// returns again, a special word is.
+    /// A call that can return two times, and calls no function back. No bit is written when it returns; when it
+    /// returns again, a special word is written.
     #[serde(rename = "twice")]
     ReturnsTwice(Option<u32>),
     Return,
-    /// It leaves its activation to the module's function of this number (a tail call).
+    /// The function leaves its activation to the module's function of this number (a tail call).
     Leave(u32),
-    /// It leaves its activation to a function of which nothing is known.
+    /// The function leaves its activation to a function of which nothing is known.
     LeaveOpen(Option<u32>),
-    /// It is left by an exception, that goes on.
+    /// An exception leaves the function, and goes on.
     Resume,
     /// A block of the function's code begins.
     Block,
@@ -163,7 +162,7 @@ pub fn to_bytes(traced: &Traced) -> Vec<u8> {
     out
 }
 
-/// Bytes of the addresses in a record of so many functions, those of other modules included.
+/// Bytes of the addresses in a record of `functions` functions, including those of other modules.
 pub const fn addresses_len(functions: usize) -> usize {
     8 * (functions + 1)
 }
@@ -174,17 +173,17 @@ pub struct Place {
     /// The address in the image's file at which the code goes on.
     pub address: u64,
     pub function: u64,
-    /// Its node, with [`BEHIND`] or without.
+    /// A node of the function, with or without [`BEHIND`].
     pub node: u32,
-    /// The number of bits of the node's code that are written behind the place.
+    /// The number of bits of the node's code that are written after the place.
     pub left: u32,
 }
 
-/// Reads the rows of a section [`PLACES`], but those of code that the linker left out.
+/// Reads the rows of a section [`PLACES`], except those of code that the linker left out.
 ///
 /// # Errors
-/// [`DictionaryError::Fragment`] for a row that is cut. Never panics, whatever the bytes; nothing that is
-/// read is known to be there.
+/// [`DictionaryError::Fragment`] for a row that is cut. Never panics, whatever the bytes. The functions and nodes of
+/// the rows may not exist.
 pub fn parse_places(section: &[u8]) -> Result<Vec<Place>, DictionaryError> {
     let (rows, rest) = section.as_chunks::<PLACE_LEN>();
     if !rest.is_empty() {
@@ -246,7 +245,7 @@ pub fn parse(section: &[u8]) -> Result<Vec<Traced>, DictionaryError> {
 }
 
 impl Traced {
-    /// Returns whether all indices are in their ranges.
+    /// Checks that all indices are in their ranges.
     fn check(&self) -> Result<(), String> {
         if self.addresses.len() != self.functions.len() {
             return Err(format!("{} functions and {} addresses", self.functions.len(), self.addresses.len()));

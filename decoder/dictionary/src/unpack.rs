@@ -1,13 +1,13 @@
-//! Bounds on the size of unpacked parts of a file. A byte of a deflate stream can stand for a thousand, so a
-//! file that is not trusted could fill the memory of who reads it.
+//! Bounds on the size of unpacked parts of a file. A byte of a deflate stream can stand for a thousand, so a file
+//! that is not trusted could fill the reader's memory.
 
 use std::io::Read;
 
-/// So much may unpack from anything: small things are repetitive.
+/// The bytes that may unpack from a stream of any size: small streams may be very repetitive.
 const BASE: u64 = 16 << 20;
 /// Dictionaries and debug information unpack to 4 to 10 times their size.
 const RATIO: u64 = 16;
-/// The memory that an element of a list of strings takes, beside its text.
+/// The memory that an element of a list of strings takes besides its text.
 const STRING: u64 = 64;
 
 /// The number of bytes that may honestly unpack from `stored` bytes.
@@ -23,7 +23,7 @@ pub struct Unpacker {
 }
 
 impl Unpacker {
-    /// For streams of so many bytes in all.
+    /// An unpacker for streams of `stored` bytes in all.
     pub fn new(stored: usize) -> Self {
         let left = most_unpacked(stored);
         Self { left, memory_left: left.saturating_mul(2) }

@@ -1,27 +1,28 @@
-//! Names that say what a template asks of its parameters, as clang 18 and later, and GCC 14 and later, write
-//! them: declarations of parameters (`Tk` and others of the Itanium ABI), requirements (`Q`), friends (`F`), and
-//! templates that are lambdas. The demangler does not know them.
+//! Names with the constraints of a template's parameters, as clang 18 and later, and GCC 14 and later, write them:
+//! declarations of parameters (`Tk` and others of the Itanium ABI), requirements (`Q`), friends (`F`), and templates
+//! that are lambdas. The demangler does not know them.
 //!
-//! So the mangled name is rewritten without them. What they name counts among the substitutions, so it stays in
-//! the name, as further arguments between two marks: an argument with a declaration becomes a pack, which has
-//! the number of the one argument. The text between the marks is taken away again. The reader knows the grammar
-//! well enough to see where types and expressions end, and no more.
+//! So the mangled name is rewritten without them. The types in them count among the substitutions, so these stay in
+//! the name, as further arguments between two marks: the hidden part. An argument with a declaration becomes a pack,
+//! which has the number of the one argument. The text between the marks is removed after demangling. The reader knows
+//! just enough of the grammar to see where types and expressions end.
 
-/// Arguments that stand at the beginning and at the end of what is not shown.
+/// The marks: arguments at the beginning and at the end of a hidden part.
 const BEGIN: &str = "18302718302710001";
 const END: &str = "18302718302710002";
 
-/// Between them stands a function with so many arguments in front: it is those that the parameters in what is not
-/// shown stand for, else these may stand for the argument in which they are.
+/// A hidden part is in the template arguments of a function, after this number of other arguments. Template parameters
+/// in the hidden part refer to these. Otherwise they might refer to the argument that contains them.
 const PARAMETERS: usize = 16;
 
 /// Longer names, and those that nest deeper, are left alone.
-const LONGEST: usize = 1 << 14;
-const DEEPEST: u32 = 128;
+const MAX_LEN: usize = 1 << 14;
+const MAX_DEPTH: u32 = 128;
 
-/// Demangles a name with such parts. None if it has none, or is not understood. `demangle` is for names without.
+/// Demangles a name with constraints. None if it has none, or is not understood. `demangle` is for names without
+/// constraints.
 pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Option<String> {
-    let is_read = linkage.is_ascii() && linkage.len() <= LONGEST && !linkage.contains(&BEGIN[..13]);
+    let is_read = linkage.is_ascii() && linkage.len() <= MAX_LEN && !linkage.contains(&BEGIN[..13]);
     let mut reader = Reader { rest: linkage.strip_prefix("_Z").filter(|_| is_read)?, ..Reader::default() };
     reader.write("_Z");
     reader.encoding()?;
@@ -33,16 +34,16 @@ pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Opt
     without_marked(&demangle(&reader.out)?)
 }
 
-/// The text without what is between the marks. None if it cannot be told what that is.
+/// The text without the parts between the marks. None if it is not clear where these end.
 fn without_marked(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((shown, marked)) = rest.split_once(BEGIN) {
         out.push_str(shown);
-        // Behind the mark stands what makes a type of each argument of a pack, `&&`.
-        rest = behind_marked(marked)?.trim_start_matches("const").trim_start_matches([' ', '*', '&']);
-        if let Some(behind) = rest.strip_prefix(", ") {
-            rest = behind;
+        // After the mark, there may be the rest of the pattern that expands a pack, such as `&&`.
+        rest = after_marked(marked)?.trim_start_matches("const").trim_start_matches([' ', '*', '&']);
+        if let Some(after) = rest.strip_prefix(", ") {
+            rest = after;
         } else if rest.starts_with(['>', ')']) {
             let kept = out.strip_suffix(", ").unwrap_or(&out).len();
             out.truncate(kept);
@@ -57,27 +58,27 @@ fn without_marked(text: &str) -> Option<String> {
     (!out.contains(END)).then_some(out)
 }
 
-/// The text behind the end mark that belongs to the mark in front of `text`. Between them there must be whole
-/// arguments: where a pack is only a part of what is expanded, parts of other arguments would be lost.
-fn behind_marked(text: &str) -> Option<&str> {
+/// The text after the end mark that belongs to the mark before `text`. Between them there must be whole arguments:
+/// where a pack is only a part of the pattern that is expanded, parts of other arguments would be lost.
+fn after_marked(text: &str) -> Option<&str> {
     let mut brackets = 0_u32;
-    // So many brackets were open at the marks whose other one is to come.
+    // The number of open brackets at each mark whose end mark is to come.
     let mut begun = vec![0];
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        if let Some(behind) = rest.strip_prefix(BEGIN) {
+        if let Some(after) = rest.strip_prefix(BEGIN) {
             begun.push(brackets);
-            rest = behind;
+            rest = after;
             continue;
         }
-        if let Some(behind) = rest.strip_prefix(END) {
+        if let Some(after) = rest.strip_prefix(END) {
             if begun.pop()? != brackets {
                 return None;
             }
             if begun.is_empty() {
-                return Some(behind);
+                return Some(after);
             }
-            rest = behind;
+            rest = after;
             continue;
         }
         match c {
@@ -95,10 +96,10 @@ fn behind_marked(text: &str) -> Option<&str> {
 struct Reader<'n> {
     rest: &'n str,
     out: String,
-    /// Only types are written, each as an argument of its own.
+    /// True in a hidden part: only types are written, each as an argument of its own.
     is_hidden: bool,
     is_changed: bool,
-    /// The name that was read last is that of a constructor's template.
+    /// True if the name that was read last is that of a constructor's template.
     is_constructor: bool,
     depth: u32,
 }
@@ -122,7 +123,7 @@ impl<'n> Reader<'n> {
         }
     }
 
-    /// Takes so many characters, and writes them.
+    /// Takes `len` characters, and writes them.
     fn take(&mut self, len: usize) -> Option<&'n str> {
         let taken = self.rest.get(..len)?;
         self.rest = &self.rest[len..];
@@ -130,7 +131,7 @@ impl<'n> Reader<'n> {
         Some(taken)
     }
 
-    /// Takes so many characters, and leaves them out.
+    /// Takes `len` characters, and leaves them out.
     fn skip(&mut self, len: usize) -> Option<()> {
         self.rest = self.rest.get(len..)?;
         self.is_changed = true;
@@ -158,7 +159,7 @@ impl<'n> Reader<'n> {
         self.take(len).map(|_| ())
     }
 
-    /// `read` until an `E`.
+    /// Calls `read` until an `E` follows.
     fn list(&mut self, read: impl Fn(&mut Self) -> Option<()>) -> Option<()> {
         while !self.take_if("E") {
             read(self)?;
@@ -167,7 +168,7 @@ impl<'n> Reader<'n> {
     }
 
     fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
-        if self.depth == DEEPEST {
+        if self.depth == MAX_DEPTH {
             return None;
         }
         self.depth += 1;
@@ -187,7 +188,7 @@ impl<'n> Reader<'n> {
         Some(())
     }
 
-    /// Takes what is no argument, and is not shown.
+    /// Takes a part that is no argument, and is not shown.
     fn dropped(&mut self, read: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         self.is_changed = true;
         let written = self.out.len();
@@ -195,7 +196,7 @@ impl<'n> Reader<'n> {
         read(self)?;
         self.is_hidden = was;
         if self.out.len() > written {
-            // It counts among the substitutions, and more of them follow.
+            // The part counts among the substitutions, and more of them follow.
             if self.rest.contains('S') {
                 return None;
             }
@@ -204,7 +205,7 @@ impl<'n> Reader<'n> {
         Some(())
     }
 
-    /// In what is hidden: writes what `read` takes, as an argument.
+    /// In a hidden part: writes what `read` takes, as an argument.
     fn shown(&mut self, start: &str, read: impl FnOnce(&mut Self) -> Option<()>) -> Option<()> {
         let was = std::mem::replace(&mut self.is_hidden, false);
         let (taken, written) = (self.rest, self.out.len());
@@ -218,7 +219,7 @@ impl<'n> Reader<'n> {
         let taken = &taken[..taken.len() - self.rest.len()];
         let is_substitution = taken.starts_with('S') && taken.ends_with('_');
         if was && (is_substitution || taken.len() == 1) {
-            // It is none that is new.
+            // It is no new substitution.
             self.out.truncate(written);
         }
         self.is_hidden = was;
@@ -264,7 +265,7 @@ impl<'n> Reader<'n> {
         }
     }
 
-    /// A requirement behind the parameters.
+    /// A requirement after the parameters.
     fn requirement(&mut self) -> Option<()> {
         if self.next() != b'Q' {
             return Some(());
@@ -494,7 +495,8 @@ impl<'n> Reader<'n> {
         }
     }
 
-    /// The name of a concept, in what is hidden. As that of a function, it is none of the substitutions itself.
+    /// The name of a concept, in a hidden part. It is written like the name of a function, which is no substitution
+    /// itself.
     fn concept(&mut self) -> Option<()> {
         let (start, written) = (self.rest, self.out.len());
         if self.next().is_ascii_digit() || self.is("St") {
@@ -511,7 +513,7 @@ impl<'n> Reader<'n> {
 
     fn parameter(&mut self) -> Option<()> {
         self.expect("T")?;
-        // With the number of the template around it, where that is not the innermost.
+        // The number of the enclosing template, if that is not the innermost.
         if self.is("L") {
             self.skip(1)?;
             let level = self.rest.find('_')?;
@@ -646,7 +648,7 @@ impl<'n> Reader<'n> {
                 reader.encoding()?;
                 reader.expect("E")
             };
-            // Its name counts among the substitutions.
+            // The function's name counts among the substitutions.
             if !self.is_hidden {
                 return self.deeper(written);
             }
@@ -673,7 +675,7 @@ impl<'n> Reader<'n> {
     fn expression_itself(&mut self) -> Option<()> {
         match self.next() {
             b'L' => return self.literal(),
-            // In an expression, a parameter is none of the substitutions.
+            // In an expression, a parameter is no substitution.
             b'T' => return self.parameter(),
             b'0'..=b'9' => return self.simple_name(),
             b'u' => {

@@ -7,8 +7,8 @@ use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
 use crate::{constraints, rewrite};
 
-/// A demangled name longer than this is given up, and the linkage name is shown: the substitutions of a short
-/// C++ name can stand for gigabytes.
+/// Bound on the bytes of a demangled name. Instead of a longer one, the linkage name is shown: the substitutions of
+/// a short C++ name can stand for gigabytes.
 const MAX_LEN: usize = 1 << 16;
 
 /// The name as in the source, if `linkage` is a mangled C++ or Rust name; else `linkage` itself.
@@ -20,7 +20,7 @@ pub fn demangle(linkage: &str) -> String {
 
 fn demangle_rust(linkage: &str) -> Option<String> {
     let name = rustc_demangle::try_demangle(linkage).ok()?;
-    // Legacy names look like C++ names, but for their last part, a hash.
+    // Legacy names look like C++ names, except for their last part, a hash.
     if !linkage.starts_with("_R") && !has_rust_hash(linkage) {
         return None;
     }
@@ -52,15 +52,15 @@ fn demangle_symbol(linkage: &str) -> Option<String> {
     Some(out.0)
 }
 
-/// Without the digests of files that ThinLTO (`.llvm.`) and `-funique-internal-linkage-names` (`.__uniq.`) append to
-/// names of local functions.
+/// The name without the digests of files that ThinLTO (`.llvm.`) and `-funique-internal-linkage-names` (`.__uniq.`)
+/// append to names of local functions.
 fn without_digests(linkage: &str) -> Cow<'_, str> {
     let mut name = Cow::Borrowed(linkage);
     for mark in [".llvm.", ".__uniq."] {
         let Some((front, rest)) = name.rsplit_once(mark) else { continue };
-        let behind = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-        if behind.len() < rest.len() && (behind.is_empty() || behind.starts_with('.')) {
-            name = Cow::Owned(format!("{front}{behind}"));
+        let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        if after.len() < rest.len() && (after.is_empty() || after.starts_with('.')) {
+            name = Cow::Owned(format!("{front}{after}"));
         }
     }
     name
@@ -80,14 +80,14 @@ fn with_literals(name: &str) -> Cow<'_, str> {
         return Cow::Borrowed(name);
     }
     let mut out = String::with_capacity(name.len());
-    // Where brackets opened in `out`.
+    // The places in `out` of open brackets.
     let mut open = Vec::new();
     let mut rest = name;
     while let Some(c) = rest.chars().next() {
         let literal = TYPES.iter().find_map(|(cast, suffix)| {
-            let behind = rest.strip_prefix(cast)?;
-            let sign = usize::from(behind.starts_with('-'));
-            let digits = behind[sign..].bytes().take_while(u8::is_ascii_digit).count();
+            let number = rest.strip_prefix(cast)?;
+            let sign = usize::from(number.starts_with('-'));
+            let digits = number[sign..].bytes().take_while(u8::is_ascii_digit).count();
             (digits > 0).then_some((cast.len(), cast.len() + sign + digits, suffix))
         });
         if let Some((start, end, suffix)) = literal {
@@ -100,11 +100,11 @@ fn with_literals(name: &str) -> Cow<'_, str> {
         }
         let start = if c == ')' { open.pop() } else { None };
         if let Some(start) = start
-            && let Some(behind) = rest.strip_prefix(")...")
+            && let Some(after) = rest.strip_prefix(")...")
             && out[start + 1..].split(", ").all(is_value)
         {
             out.remove(start);
-            rest = behind;
+            rest = after;
             continue;
         }
         out.push(c);
@@ -124,9 +124,9 @@ fn is_value(text: &str) -> bool {
     is_number || matches!(text, "" | "true" | "false" | "nullptr")
 }
 
-/// The crate writes the commas around packs of parameters that have none, and of expanded ones what stands
-/// beside the parameter (`&&`). In C++, nothing else leads to a comma behind an opening bracket, a comma, or
-/// in front of a closing one, or to parameters without a type.
+/// Removes the traces of empty packs of parameters: the crate writes the commas around them, and the rest of the
+/// pattern that expands them (`&&`). In C++, nothing else leads to a comma after an opening bracket, after a comma
+/// or before a closing bracket, or to parameters without a type.
 fn without_empty_packs(name: &str) -> String {
     const COMMA: &str = ", ";
     const EXPANDED: [&str; 4] = ["&&", "&", " const&", "const&"];
@@ -138,8 +138,8 @@ fn without_empty_packs(name: &str) -> String {
         let expanded =
             EXPANDED.iter().find_map(|e| item.strip_prefix(e)).filter(|rest| !first && closes(rest));
         item = expanded.unwrap_or(item);
-        // At the end of a list, its last comma goes, and the blank between two brackets comes, which the
-        // comma had made needless.
+        // At the end of a list, the last comma is removed. The blank between two brackets is added, which was not
+        // needed after the comma.
         if item.starts_with(['>', ')']) && out.ends_with(COMMA) {
             out.truncate(out.len() - COMMA.len());
             if item.starts_with('>') && out.ends_with('>') {
@@ -147,8 +147,7 @@ fn without_empty_packs(name: &str) -> String {
             }
         }
         out.push_str(item);
-        // A list that begins with such a parameter. Behind a blank, it is a reference to a function or an
-        // array.
+        // A list that begins with such a parameter. After a blank, it is a reference to a function or an array.
         for expanded in EXPANDED {
             let list = out.strip_suffix(')').unwrap_or(&out).strip_suffix(expanded);
             if let Some(list) =
@@ -247,7 +246,7 @@ mod tests {
 
     #[test]
     fn substitution_bombs_are_given_up() {
-        // Each parameter is a template of the one before, twice: 2^n characters.
+        // Each parameter is a template with two arguments that are the one before: 2^n characters.
         let mut name = String::from("_Z1fI1aE");
         name.push_str("1bIS_S_E");
         for i in 0..30 {

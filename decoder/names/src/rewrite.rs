@@ -1,31 +1,31 @@
 //! Names that the demangler does not know, or gets wrong: names of C++20 modules (`W` of the Itanium ABI),
 //! and the parameters of constructors that are templates.
 //!
-//! A module's name stands in front of the name that belongs to it, and is a substitution, as a scope's is. So
-//! the mangled name is rewritten: each module becomes a scope of a name that is none of the program's, and
-//! where a substitution stands for a module, the name behind it gets a mark. In what is demangled both become
-//! `@module`, as `c++filt` writes it. Which substitutions stand for modules is tried, and checked: the
-//! demangler is asked what each of them is.
+//! A module's name comes before the name that belongs to it, and is a substitution, as a scope's is. So the mangled
+//! name is rewritten: each module becomes a scope with a name that no program has, and where a substitution stands
+//! for a module, the name after it gets a mark. In the demangled name both become `@module`, as `c++filt` writes it.
+//! The substitutions that stand for modules are found by trying, and checked: the demangler is asked what each of
+//! them is.
 
 use std::fmt::Write as _;
 
-/// The beginning of everything that is put into names.
+/// The beginning of all texts that are put into names.
 const MARK: &str = "__pcce_";
-/// In front of the name of a module's part, as a scope, and behind a name.
+/// The texts before the name of a module's part, as a scope, and those of a module after a name.
 const SCOPE: &str = "__pcce_module_";
 const PARTITION: &str = "__pcce_partition_";
 const AT: &str = "__pcce_at_";
 const DOT: &str = "__pcce_dot_";
 const COLON: &str = "__pcce_colon_";
 
-/// So often it is tried which substitutions are modules.
-const MOST: usize = 96;
+/// Bound on the tries to find the substitutions that are modules.
+const MAX_TRIES: usize = 96;
 /// Longer names, and those with more substitutions that may be modules, are left alone.
-const LONGEST: usize = 1 << 11;
-const MOST_SUBSTITUTIONS: usize = 12;
+const MAX_LEN: usize = 1 << 11;
+const MAX_SUBSTITUTIONS: usize = 12;
 
 /// Demangles a name with modules, or with a template of a constructor. None if it has neither, or is not
-/// understood. `demangle` is for names without.
+/// understood. `demangle` is for names without these.
 pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Option<String> {
     const CONSTRUCTORS: [&str; 4] = ["C1", "C2", "C3", "CI"];
     let rest = linkage.strip_prefix("_Z")?;
@@ -40,12 +40,12 @@ pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Opt
     if found.modules.is_empty() && found.has_constructor {
         return demangle(&format!("_Z{}", found.written));
     }
-    if found.modules.is_empty() || found.substitutions.len() > MOST_SUBSTITUTIONS {
+    if found.modules.is_empty() || found.substitutions.len() > MAX_SUBSTITUTIONS {
         return None;
     }
     // The substitutions that are modules, by number: at first none, then one, and so on.
     let mut waiting: Vec<Vec<(usize, String)>> = vec![Vec::new()];
-    for tried in 0..MOST {
+    for tried in 0..MAX_TRIES {
         let known = waiting.get(tried)?.clone();
         let written = read(rest, &known).map(|read| read.written).unwrap_or_default();
         if let Some(text) = demangle(&format!("_Z{written}"))
@@ -58,13 +58,13 @@ pub fn demangle(linkage: &str, demangle: impl Fn(&str) -> Option<String>) -> Opt
             let more = |module: &String| [&known[..], &[(number, module.clone())]].concat();
             waiting.extend(found.modules.iter().map(more));
         }
-        waiting.truncate(MOST);
+        waiting.truncate(MAX_TRIES);
     }
     None
 }
 
-/// True if the substitutions that are modules, taken for some as the type of another parameter, are exactly
-/// those.
+/// Returns whether exactly the substitutions in `known` are modules. Each substitution is demangled as the type of a
+/// further parameter.
 fn is_right(
     written: &str,
     substitutions: &[usize],
@@ -73,10 +73,10 @@ fn is_right(
 ) -> bool {
     substitutions.iter().all(|&number| {
         let Some(text) = demangle(&format!("_Z{written}{}", spelled(number))) else {
-            // It has no parameters. What was not tried is as the ABI says.
+            // The name has no parameters, so nothing can be checked. It is right only if nothing was tried.
             return known.is_empty();
         };
-        // Behind the parameters there may be qualifiers.
+        // Qualifiers may follow the parameters.
         let text = text.rsplit_once(')').map_or(&*text, |(text, _)| text);
         let module = known.iter().find(|(known, _)| *known == number).map(|(_, module)| module);
         match module {
@@ -103,7 +103,7 @@ fn spelled(number: usize) -> String {
     format!("S{}_", digits.iter().rev().collect::<String>())
 }
 
-/// The scopes that stand for a module: its name is that of its parts, `.foo.bar:part`.
+/// The scopes that stand for a module, whose name consists of its parts: `.foo.bar:part`.
 fn scopes(module: &str) -> Vec<String> {
     let mut scopes = Vec::new();
     for (at, mark) in module.match_indices(['.', ':']) {
@@ -113,7 +113,7 @@ fn scopes(module: &str) -> Vec<String> {
     scopes
 }
 
-/// `_ZGI`: what initialises a module.
+/// `_ZGI`: the initialiser of a module.
 fn initializer(mut rest: &str) -> Option<String> {
     let mut module = String::new();
     while !rest.is_empty() {
@@ -132,7 +132,7 @@ fn part<'r>(rest: &'r str, module: &mut String) -> Option<&'r str> {
     Some(rest)
 }
 
-/// Takes a name with its length in front.
+/// Takes a name that follows its length.
 fn source_name(rest: &str) -> Option<(&str, &str)> {
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     let len: usize = rest[..digits].parse().ok()?;
@@ -147,16 +147,16 @@ struct Rewritten {
     modules: Vec<String>,
     /// The substitutions in it that may be modules: names follow them.
     substitutions: Vec<usize>,
-    /// There was a template of a constructor.
+    /// True if there was a template of a constructor.
     has_constructor: bool,
 }
 
 /// The part of a name that an `E` ends.
 #[derive(Clone, Copy, PartialEq)]
 enum Open {
-    /// A nested name, and what came last in it.
+    /// A nested name, and its last component.
     Nested(Last),
-    /// One that was made of a module and a name, which ends with the name, or with its template arguments.
+    /// A nested name that was made here of a module and a name. It ends after the name, or its template arguments.
     Made,
     /// A literal; whether its type was read.
     Literal(bool),
@@ -172,7 +172,7 @@ enum Last {
     Other,
 }
 
-/// Rewrites what is behind `_Z`. `known`: the substitutions that are modules.
+/// Rewrites the part after `_Z`. `known`: the substitutions that are modules.
 fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
     let mut found = Rewritten::default();
     let mut open: Vec<Open> = Vec::new();
@@ -210,13 +210,13 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
         }
         let taken = match c {
             'W' => {
-                if first.len() > LONGEST {
+                if first.len() > MAX_LEN {
                     return None;
                 }
                 let mut name = String::new();
-                let mut behind = rest;
-                while behind.starts_with('W') {
-                    behind = part(behind, &mut name)?;
+                let mut after = rest;
+                while after.starts_with('W') {
+                    after = part(after, &mut name)?;
                     if !found.modules.contains(&name) {
                         found.modules.push(name.clone());
                     }
@@ -228,7 +228,7 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
                 for scope in scopes(&name) {
                     let _ = write!(found.written, "{}{scope}", scope.len());
                 }
-                rest = behind;
+                rest = after;
                 continue;
             }
             'S' => {
@@ -254,9 +254,9 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
                 rest.bytes().take_while(u8::is_ascii_digit).count()
             }
             '0'..='9' => {
-                let (name, behind) = source_name(rest)?;
+                let (name, after) = source_name(rest)?;
                 match module.take() {
-                    None => found.written.push_str(&rest[..rest.len() - behind.len()]),
+                    None => found.written.push_str(&rest[..rest.len() - after.len()]),
                     Some(module) => {
                         let mark = module[1..].replace('.', DOT).replace(':', COLON);
                         let name = format!("{name}{AT}{mark}");
@@ -266,7 +266,7 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
                 if let Some(Open::Literal(is_typed)) = open.last_mut() {
                     *is_typed = true;
                 }
-                rest = behind;
+                rest = after;
                 continue;
             }
             'E' => {
@@ -293,7 +293,7 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
                 open.push(Open::Nested(Last::Other));
                 1
             }
-            // A function that only its file has; else a literal.
+            // A local function of a file; else a literal.
             'L' if in_name => 1,
             'L' => {
                 open.push(Open::Literal(false));
@@ -317,7 +317,7 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
                 2
             }
             'C' if matches!(open.last(), Some(Open::Nested(_))) => {
-                // `CI1`: that of a base class, whose name follows.
+                // `CI1`: the constructor of a base class, whose name follows.
                 let is_inherited = rest[1..].starts_with('I');
                 if let Some(Open::Nested(last)) = open.last_mut() {
                     *last = if is_inherited { Last::Other } else { Last::Constructor };
@@ -330,7 +330,7 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
             'B' if in_name => rest.len() - source_name(&rest[1..])?.1.len(),
             // Constraints.
             'Q' => return None,
-            // An operator that a module has, without a scope.
+            // An operator of a module, without a scope.
             'a'..='z' if open.last() == Some(&Open::Made) && ends_open(&found.written) => {
                 if rest.starts_with("cv") {
                     return None;
@@ -368,7 +368,7 @@ fn read(mut rest: &str, known: &[(usize, String)]) -> Option<Rewritten> {
     Some(found)
 }
 
-/// Returns whether the name of a module was written last, so that the name that belongs to it is to come.
+/// Returns whether the name of a module was written last, so that the name that belongs to it must follow.
 fn ends_open(written: &str) -> bool {
     let last = |mark: &str| written.rfind(mark).map(|at| at + mark.len());
     let Some(at) = last(SCOPE).max(last(PARTITION)) else { return false };
@@ -393,19 +393,19 @@ fn shown(text: &str) -> String {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     while !rest.is_empty() {
         let scope = [(SCOPE, '.'), (PARTITION, ':')].into_iter().find_map(|(start, mark)| {
-            let (name, behind) = rest.strip_prefix(start)?.split_once("::")?;
-            Some((mark, name, behind))
+            let (name, after) = rest.strip_prefix(start)?.split_once("::")?;
+            Some((mark, name, after))
         });
-        if let Some((mark, name, behind)) = scope {
+        if let Some((mark, name, after)) = scope {
             if !module.is_empty() || mark == ':' {
                 module.push(mark);
             }
             module.push_str(name);
-            rest = behind;
+            rest = after;
             continue;
         }
         let len = if !module.is_empty() && rest.starts_with("operator") {
-            // Up to the parameters, which `operator()` has twice.
+            // Up to the parameters. The first parentheses of `operator()` belong to its name.
             let start = if rest.starts_with("operator()") { 10 } else { 8 };
             start + rest[start..].find('(').unwrap_or(rest.len() - start)
         } else {

@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-/// Operators of C++, the longest first where one begins another one.
+/// Operators of C++. If one is the beginning of another, the longer one comes first.
 const OPERATORS: [&str; 43] = [
     "<=>", "<<=", ">>=", "->*", "->", "<<", ">>", "<=", ">=", "()", "[]", "<", ">", "new[]", "delete[]",
     "new", "delete", "+=", "-=", "*=", "/=", "%=", "^=", "&=", "|=", "==", "!=", "&&", "||", "++", "--", "+",
     "-", "*", "/", "%", "^", "&", "|", "~", "!", "=", ",",
 ];
 
-/// The name without the parameters, the template arguments and the return type of C++, and without the
-/// generic arguments of Rust. What is not understood stays as it is.
+/// The name without the parameters, the template arguments and the return type of C++, and without the generic
+/// arguments of Rust. A name that is not understood stays as it is.
 pub fn short(name: &str) -> Cow<'_, str> {
     if !name.contains(['<', '(']) {
         return Cow::Borrowed(name);
@@ -24,7 +24,7 @@ pub fn short(name: &str) -> Cow<'_, str> {
 fn without_arguments(name: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = name;
-    // Where a return type may end: behind the last blank outside of brackets that stay.
+    // Where a return type may end: after the last blank outside of brackets that stay.
     let mut begin = 0;
     // Brackets that stay: `<T as Trait>` of Rust, `{lambda(int)#1}`.
     let mut kept = Vec::new();
@@ -32,7 +32,7 @@ fn without_arguments(name: &str) -> Option<String> {
         if let Some(operator) = operator(&out, rest) {
             out.push_str(operator);
             rest = &rest[operator.len()..];
-            // `operator< <int>`: a blank may tell the arguments from the name.
+            // `operator< <int>`: a blank may separate the arguments from the name.
             if let Some(arguments) = Some(rest.trim_start_matches(' ')).filter(|rest| rest.starts_with('<')) {
                 rest = &arguments[closing(arguments)?..];
             }
@@ -75,7 +75,7 @@ fn without_arguments(name: &str) -> Option<String> {
     kept.is_empty().then(|| out.split_off(begin))
 }
 
-/// The name without the parameters and the return type of C++. What is not understood stays as it is.
+/// The name without the parameters and the return type of C++. A name that is not understood stays as it is.
 pub fn bare(name: &str) -> &str {
     let (mut at, mut begin, mut end) = (0, 0, None);
     while let Some(c) = name[at..].chars().next() {
@@ -111,13 +111,12 @@ pub fn bare(name: &str) -> &str {
     &name[begin..end.unwrap_or(name.len())]
 }
 
-/// Returns whether what stands here is the type that a conversion operator makes, or the rest of an
-/// operator's name.
+/// Returns whether the text after `out` is the type of a conversion operator, or the rest of an operator's name.
 fn conversion(out: &str) -> bool {
     out.rsplit("::").next().is_some_and(|last| last == "operator" || last.starts_with("operator "))
 }
 
-/// The operator that stands at the start of `rest`, if `out` ends in the word for it.
+/// The operator at the start of `rest`, if `out` ends in the word `operator`.
 pub(crate) fn operator(out: &str, rest: &str) -> Option<&'static str> {
     let word = out.trim_end_matches(' ').strip_suffix("operator")?;
     let begins = !word.ends_with(|c: char| c.is_alphanumeric() || c == '_');

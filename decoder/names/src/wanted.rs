@@ -1,4 +1,4 @@
-//! Names of functions as people write them: which functions one means, and which names are like it.
+//! Names of functions as users write them: the functions that a name means, and the names that are similar to it.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// From what the user has written.
+    /// Takes a name as the user has written it.
     pub fn new(text: &str) -> Self {
         Self { text: text.to_owned(), plain: plain(text) }
     }
 
-    /// As the user has written it.
+    /// The name as the user has written it.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -28,14 +28,14 @@ impl Wanted {
         let is_source = |source: &str| {
             source == self.text || plain(source) == self.plain || forms(source).contains(&self.plain)
         };
-        // The source's name is shown as people write it.
+        // Users see the form of `written`, so it fits, too.
         linkage == self.text
             || is_source(source)
             || matches!(written(source), Cow::Owned(written) if is_source(&written))
     }
 
-    /// The names that are most like it, at most five: those that have more scopes in it, as those in inline
-    /// namespaces, then those that contain it, then those that are written nearly so.
+    /// The most similar names, at most five: those with further scopes, such as inline namespaces, then those that
+    /// contain the name, then those with a similar spelling.
     pub fn similar<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<String> {
         let wanted = plain(bare(&self.text)).to_lowercase();
         let wanted_short = plain(&short(&self.text)).to_lowercase();
@@ -45,7 +45,7 @@ impl Wanted {
             }
             let candidate = plain(bare(candidate)).to_lowercase();
             let last = candidate.rsplit("::").next().unwrap_or(&candidate);
-            // Debug information of lines only has names without their scopes.
+            // With `-gline-tables-only`, names have no scopes.
             if !wanted.is_empty()
                 && (candidate.contains(&wanted) || wanted.ends_with(&format!("::{candidate}")))
             {
@@ -113,7 +113,7 @@ pub fn plain(name: &str) -> String {
     plain
 }
 
-/// Without what stands in `[abi:…]` and ` [clone …]`.
+/// The name without `[abi:…]` and ` [clone …]`.
 fn without_tags(name: &str) -> Cow<'_, str> {
     if !name.contains('[') {
         return Cow::Borrowed(name);

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::short::operator;
 
 /// Templates of the standard library, and the defaults of their arguments from the second one on. `T` stands for the
-/// first argument, `U` for the second one. An empty text is none.
+/// first argument, `U` for the second one. An argument with an empty text has no default.
 const TEMPLATES: &[(&str, &[&str])] = &[
     ("basic_string", &["std::char_traits<T>", ALLOCATOR]),
     ("basic_string_view", &["std::char_traits<T>"]),
@@ -44,18 +44,18 @@ const TEMPLATES: &[(&str, &[&str])] = &[
 const ALLOCATOR: &str = "std::allocator<T>";
 const PAIRS: &str = "std::allocator<std::pair<T const, U>>";
 
-/// Templates of characters that have other names for `char` and `wchar_t`.
+/// The beginning of the names of templates that have other names for `char` and `wchar_t`.
 const OF_CHARACTERS: &str = "basic_";
 
 /// Longer names, and those that nest deeper, stay as they are.
-const LONGEST: usize = 1 << 14;
-const DEEPEST: usize = 64;
+const MAX_LEN: usize = 1 << 14;
+const MAX_DEPTH: usize = 64;
 
 /// The name with types of the standard library as they are written: without arguments of templates that are the
-/// defaults, without inline namespaces, `std::string` in place of `std::basic_string<char>`. What is not understood
-/// stays as it is.
+/// defaults, without inline namespaces, `std::string` instead of `std::basic_string<char>`. A name that is not
+/// understood stays as it is.
 pub fn written(name: &str) -> Cow<'_, str> {
-    if !name.contains("std::") || name.len() > LONGEST {
+    if !name.contains("std::") || name.len() > MAX_LEN {
         return Cow::Borrowed(name);
     }
     let mut reader = Reader { rest: name, depth: 0 };
@@ -71,7 +71,8 @@ struct Reader<'n> {
 }
 
 impl Reader<'_> {
-    /// A text up to this bracket, or to a comma behind which another argument begins if that is `>`, which are left.
+    /// Takes a text up to the bracket `end`. If that is `>`, a comma before another argument ends the text, too. The
+    /// bracket or the comma is not taken.
     fn text(&mut self, end: Option<char>) -> Option<String> {
         self.depth += 1;
         let mut out = String::new();
@@ -95,7 +96,7 @@ impl Reader<'_> {
                         '[' => ']',
                         _ => '}',
                     };
-                    if self.depth > DEEPEST {
+                    if self.depth > MAX_DEPTH {
                         return None;
                     }
                     out += &self.text(Some(close))?;
@@ -121,7 +122,7 @@ impl Reader<'_> {
         let mut arguments = Vec::new();
         loop {
             self.rest = &self.rest[1..];
-            if self.depth > DEEPEST {
+            if self.depth > MAX_DEPTH {
                 return None;
             }
             arguments.push(self.text(Some('>'))?.trim().to_owned());
@@ -163,7 +164,7 @@ impl Reader<'_> {
     }
 }
 
-/// A default argument with the first arguments in their places.
+/// A default argument, with the first arguments instead of `T` and `U`.
 fn with_arguments(default: &str, arguments: &[String]) -> String {
     let mut text = String::new();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';

@@ -24,8 +24,8 @@ use self_cell::self_cell;
 create_exception!(pcce, DecodeError, PyValueError);
 create_exception!(pcce, DictionaryError, PyValueError);
 
-/// How many contexts a decoder keeps: hot ones come again and again.
-const KEPT: usize = 1 << 14;
+/// Bound on the contexts that a decoder keeps: hot ones occur again and again.
+const MAX_KEPT: usize = 1 << 14;
 
 #[pyclass(frozen, eq, hash, module = "pcce")]
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -94,7 +94,7 @@ impl From<pcce::Frame<'_>> for Frame {
 #[pyclass(frozen, module = "pcce")]
 struct Context {
     list: Vec<Frame>,
-    /// The same for Python, once it was asked for.
+    /// `list` as an object of Python, made when it is first asked for.
     frames: PyOnceLock<Py<PyTuple>>,
     #[pyo3(get)]
     folded: String,
@@ -220,7 +220,7 @@ impl Decoder {
     #[new]
     #[pyo3(signature = (*places, numbers=None))]
     fn new(py: Python<'_>, places: Vec<PathBuf>, numbers: Option<PathBuf>) -> PyResult<Self> {
-        // A process that gets it pickled may have another working directory.
+        // A process that unpickles the decoder may have another working directory.
         let whole = |path: PathBuf| path::absolute(&path).unwrap_or(path);
         let (places, numbers) = (places.into_iter().map(whole).collect::<Vec<_>>(), numbers.map(whole));
         let sources = py.detach(|| Sources::open(&places, numbers.as_ref()))?;
@@ -244,7 +244,7 @@ impl Decoder {
         let decoded = decoded.map_err(|failure| DecodeError::new_err(failure.to_string()))?;
         let context = Py::new(py, decoded)?;
         let mut known = known();
-        if known.len() >= KEPT {
+        if known.len() >= MAX_KEPT {
             known.clear();
         }
         known.insert(token.to_owned(), context.clone_ref(py));

@@ -90,11 +90,11 @@ pub struct Folded {
 }
 
 impl Folded {
-    /// As [`Appearance::style`], with the calls that are hidden by the options, by the project's settings, and without
-    /// either.
+    /// As [`Appearance::style`], with the patterns of hidden calls: of the options, of the project's settings, and the
+    /// default ones.
     ///
     /// # Errors
-    /// Those, or a pattern cannot be read.
+    /// Those of [`Appearance::style`], or a pattern cannot be read.
     pub fn style(&self, to_file: bool) -> anyhow::Result<Style> {
         let project = Project::find()?;
         let style = self.appearance.in_project(&project, to_file)?;

@@ -18,7 +18,7 @@ pub fn run(action: &ProfileAction) -> anyhow::Result<Status> {
         // All in one call: a test suite can leave a profile for each of its many processes.
         all = all.merged();
     }
-    // It may be one of the profiles, which have been read.
+    // The output may be one of the profiles, which have been read.
     write_to(file.as_deref(), |out| all.write(out))?;
     Ok(Status::Done)
 }

@@ -162,7 +162,7 @@ pub fn merge_parts(args: &MergeArgs) -> anyhow::Result<Status> {
     put_together(&args.program, &args.parts, &args.output)
 }
 
-/// Returns whether all runs have ended, in the same way.
+/// Checks that all runs have ended, and in the same way.
 fn check_ends(folder: &Folder) -> anyhow::Result<()> {
     let mut lost = Vec::new();
     let mut ended: Vec<(Ended, Vec<u32>)> = Vec::new();
@@ -186,7 +186,7 @@ fn check_ends(folder: &Folder) -> anyhow::Result<()> {
             if lost.len() == 1 { "it" } else { "them" }
         );
     }
-    // Such runs must be named before the parts are compared: they lack the events behind their end.
+    // Such runs must be named before the parts are compared: they lack the events after their end.
     let stopped: Vec<(u32, String)> =
         (1..=folder.plan.parts).filter_map(|part| Some((part, folder.stopped(part)?))).collect();
     if let Some((_, why)) = stopped.first() {
@@ -254,7 +254,7 @@ fn put_together(program: &Path, files: &[PathBuf], to: &Path) -> anyhow::Result<
             Ok(Status::Done)
         }
         Err(PartsError::Differ(difference)) => {
-            tell(&difference, &parts, program);
+            report_difference(&difference, &parts, program);
             Ok(Status::Mismatch)
         }
         Err(error) => Err(error.into()),
@@ -262,7 +262,7 @@ fn put_together(program: &Path, files: &[PathBuf], to: &Path) -> anyhow::Result<
 }
 
 /// Reports the places where runs took different paths.
-fn tell(difference: &Difference, parts: &[PartFile], program: &Path) {
+fn report_difference(difference: &Difference, parts: &[PartFile], program: &Path) {
     let names = difference.groups.iter().map(|group| {
         let numbers: Vec<String> = group.iter().map(u32::to_string).collect();
         format!("{} {}", if group.len() == 1 { "that of part" } else { "those of parts" }, numbers.join(", "))

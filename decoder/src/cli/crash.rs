@@ -101,7 +101,7 @@ struct Group {
     signal: String,
     builds: BTreeSet<String>,
     reports: BTreeSet<String>,
-    /// Of the first of them.
+    /// The frames of the first crash.
     frames: Vec<Value>,
     #[serde(skip)]
     first: Report,
@@ -231,7 +231,7 @@ pub fn document(session: &mut Session<'_>, report: &Report) -> anyhow::Result<(V
     Ok((document, status))
 }
 
-/// Counts equal crashes. `most`: compares so many calls only.
+/// Counts equal crashes. `most`: bound on the innermost calls that are compared.
 fn group(
     sources: &Sources,
     args: &ReportArgs,
@@ -306,7 +306,7 @@ fn group(
     Ok(status)
 }
 
-/// Tells the session about the process of a report.
+/// Gives the session the build of a report's process.
 fn prepare(session: &mut Session<'_>, sources: &Sources, report: &Report) {
     session.learn(&report.build_id);
     session.set_of_program(sources.decoder.has_build(&report.build_id));
@@ -325,7 +325,7 @@ fn fingerprint<'f>(
     most: Option<usize>,
 ) -> String {
     let mut names: Vec<_> = functions.map(|function| short(function.unwrap_or("??"))).collect();
-    // Rounds of a recursion, also over several functions.
+    // Leaves out further rounds of a recursion, also over several functions.
     let mut met = HashSet::new();
     names.retain(|name| met.insert(name.clone()));
     names.truncate(most.unwrap_or(usize::MAX));
@@ -338,7 +338,7 @@ fn fingerprint<'f>(
     to_hex(&hash.finalize()[..8])
 }
 
-/// A number of things.
+/// A count with its noun.
 fn number(count: u64, what: &str) -> String {
     match count {
         1 => format!("1 {what}"),

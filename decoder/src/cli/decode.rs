@@ -86,7 +86,7 @@ pub fn numbers(decoder: &Decoder, args: &CoreArgs) -> anyhow::Result<Status> {
     Ok(output.status)
 }
 
-/// Decodes a token to what JSON has of it: `frames`, or `error`. The session's format is JSON.
+/// Decodes a token to a JSON object with `frames` or `error`. The session's format must be JSON.
 pub fn as_json(session: &mut Session<'_>, token: &str) -> anyhow::Result<(Outcome, Value)> {
     let mut out = Vec::new();
     let outcome = session.decode(token.as_bytes(), &mut out)?;
@@ -108,9 +108,9 @@ pub struct Output<'d> {
     across_threads: bool,
     out: BufWriter<io::StdoutLock<'static>>,
     named: HashSet<BuildId>,
-    /// The input is a crash report.
+    /// True if the input is a crash report.
     report: bool,
-    /// In front of the number of a line: the file and a colon, or nothing.
+    /// The text before the number of a line: the file and a colon, or nothing.
     file: String,
     status: Status,
 }
@@ -130,7 +130,7 @@ impl<'d> Output<'d> {
         }
     }
 
-    /// Whether all tokens were decoded so far.
+    /// Says whether all tokens were decoded so far.
     pub fn status(&self) -> Status {
         self.status
     }
@@ -141,13 +141,13 @@ impl<'d> Output<'d> {
         self.lines(text)
     }
 
-    /// Decodes each line that is not blank. The results of complete lines are written before the next read can
-    /// wait.
+    /// Decodes each line that is not blank. The results of complete lines are written before the next read, which may
+    /// block.
     fn lines(&mut self, mut input: impl Read) -> anyhow::Result<()> {
         let mut buffer = vec![0; CHUNK];
         let mut filled = 0;
         let mut line_number = 0_u64;
-        // The line is too long, and its start was dropped.
+        // True if the line is too long, and its start was dropped.
         let mut overlong = false;
         loop {
             if filled == buffer.len() {

@@ -45,7 +45,7 @@ enum Input {
 
 /// A message of a decoding thread.
 enum Result {
-    /// Output of a block of which more follows.
+    /// A part of the output of a block. More follows.
     Part(Vec<u8>),
     /// The rest of a block's output, and the number of bytes of the block.
     Block(Vec<u8>, u64),
@@ -157,7 +157,7 @@ fn place(logs: &[PathBuf], starts: &[u64], line: u64) -> String {
     }
 }
 
-/// Reports what was not decoded. `place` shows a line, given its number.
+/// Reports the tokens that were not decoded. `place` shows a line, given its number.
 fn report(failures: &Failures, collapse: bool, place: impl Fn(u64) -> String) -> Status {
     if let Some((line, failure)) = &failures.left.first {
         let left = if collapse { "not counted" } else { "left as they are" };
@@ -223,7 +223,7 @@ enum Work<'d> {
 struct Count {
     census: Census,
     words: Words,
-    /// Where they are in JSON lines.
+    /// In JSON lines, the member with the token.
     field: Option<Field>,
     failures: Failures,
 }
@@ -240,7 +240,7 @@ impl<'d> Work<'d> {
         }
     }
 
-    /// Returns the output of a block; `full` may take what there is of it, whenever that is much.
+    /// Returns the output of a block. `full` is called when the output is long, and may take it.
     fn block(&mut self, text: &[u8], line: u64, full: impl FnMut(&mut Vec<u8>)) -> Vec<u8> {
         let mut out = Vec::new();
         let mut reserve = || out.reserve(text.len() + text.len() / 8);
@@ -343,7 +343,7 @@ impl<'t> Reader<'t> {
         loop {
             if filled == buffer.len() {
                 if filled >= MAX_LINE {
-                    // The line is split in front of a word if possible, so that no token is cut.
+                    // The line is split before a word if possible, so that no token is cut.
                     let end =
                         buffer.iter().rposition(|byte| !is_token_byte(*byte)).map_or(filled, |at| at + 1);
                     if !self.send(&buffer[..end]) {
@@ -360,7 +360,7 @@ impl<'t> Reader<'t> {
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    // The lines in front of the error are decoded.
+                    // The lines before the error are decoded.
                     self.send(&buffer[..filled]);
                     return Err(error);
                 }

@@ -1,5 +1,5 @@
-//! `pcce cpu follow`: what a running process uses its time for. It is asked by the signal of `PCCE_SAMPLE_SIGNAL` for a
-//! profile now and then, and two that follow one another are compared.
+//! `pcce cpu follow`: shows how a running process uses its time. Now and then the signal of `PCCE_SAMPLE_SIGNAL`
+//! asks the process for a profile, and each profile is compared with the one before.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -28,7 +28,7 @@ use super::{Status, note};
 /// A process that samples its CPU time, and writes a profile on a signal.
 struct Process {
     id: i32,
-    /// It stands for this process, also when its number is another one's.
+    /// Refers to this process, even after another process has got its number.
     handle: OwnedFd,
     signal: Signal,
     program: PathBuf,
@@ -46,8 +46,8 @@ enum Wait {
 
 impl Process {
     /// The longest time in which a process writes a profile.
-    const MOST: Duration = Duration::from_secs(20);
-    /// The time in which a process that a shell has just made starts its program, and that handles the signal.
+    const TIMEOUT: Duration = Duration::from_secs(20);
+    /// The time in which a process that a shell has just made starts its program, and the program handles the signal.
     const START: Duration = Duration::from_secs(2);
 
     fn find(id: i32) -> anyhow::Result<Self> {
@@ -82,14 +82,14 @@ impl Process {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
         let caught = caught.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or_default();
         let is_caught = |&signal: &i32| (1..=64).contains(&signal) && caught >> (signal - 1) & 1 == 1;
-        // Without a handler, it would end the process.
+        // Without a handler, the signal would end the process.
         let Some(signal) = signal.filter(is_caught).and_then(Signal::from_named_raw) else {
             bail!(
                 "PCCE_SAMPLE_SIGNAL does not name a signal from 1 to 31 that it handles; is its program built with pcce?"
             );
         };
         let exe = folder.join("exe");
-        // A program that was replaced since is still found there.
+        // If the program's file was replaced since, `exe` still leads to the old one.
         let program = fs::read_link(&exe).ok().filter(|path| path.exists()).unwrap_or(exe);
         let name = variable("PCCE_SAMPLE_PROFILE").unwrap_or(b"pcce-cpu.%p");
         let name = with_number(name, id);
@@ -120,7 +120,7 @@ impl Process {
                         fs::remove_file(file).with_context(|| file.display().to_string())?;
                         return Ok(Some(profile));
                     }
-                    // It is being written.
+                    // The file is still being written.
                     Err(ProfileError::Incomplete | ProfileError::Heading(_)) | Ok(_) => {}
                     Err(error) => return Err(error).with_context(|| file.display().to_string()),
                 }
@@ -129,13 +129,13 @@ impl Process {
                 return Ok(None);
             }
             has_ended = self.wait(Duration::from_millis(10))? == Wait::ProcessEnded;
-            if since.elapsed() > Self::MOST {
+            if since.elapsed() > Self::TIMEOUT {
                 let files: Vec<_> = self.files.iter().map(|file| format!("{}.N", file.display())).collect();
                 bail!(
                     "it has written no profile: {} is not there {} s after its signal; is it stopped, or is it a \
                      forked child, which is not sampled?",
                     files.join(" or "),
-                    Self::MOST.as_secs(),
+                    Self::TIMEOUT.as_secs(),
                 );
             }
         }
@@ -190,7 +190,7 @@ impl Process {
     }
 }
 
-/// The name with the number of the process for each `%p`, as the runtime has it.
+/// The name with the number of the process for each `%p`, as the runtime writes it.
 fn with_number(name: &[u8], id: i32) -> PathBuf {
     let mut path = Vec::new();
     let mut rest = name;
@@ -203,7 +203,7 @@ fn with_number(name: &[u8], id: i32) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&path))
 }
 
-/// Shows what a process uses its time for, until it ends or this process is to end.
+/// Shows how a process uses its time, until it ends or this process gets a signal to end.
 pub fn follow(args: &FollowArgs) -> anyhow::Result<Status> {
     let of_process = || format!("process {}", args.process);
     let process = Process::find(args.process).with_context(of_process)?;
@@ -237,7 +237,7 @@ pub fn follow(args: &FollowArgs) -> anyhow::Result<Status> {
 /// The program of the process that is followed, with its libraries.
 struct Followed {
     images: Images,
-    /// Files of the process that were loaded, if they are instrumented libraries.
+    /// Files of the process that were added already, or are not instrumented libraries.
     looked_at: HashSet<PathBuf>,
 }
 
@@ -274,7 +274,7 @@ impl Followed {
     }
 }
 
-/// Writes a report: on a terminal in the place of the one before, as much of it as there is room for.
+/// Writes a report. On a terminal it replaces the one before, and is cut to the screen.
 fn write(text: &[u8], format: ReportFormat) -> io::Result<()> {
     let screen = Term::stdout();
     let mut out = io::stdout().lock();

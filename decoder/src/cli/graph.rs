@@ -11,7 +11,7 @@ use super::profile::{additive, output, read_profile};
 use super::views::GraphArgs;
 
 /// The number of functions above which a note says how to draw fewer: nobody can read such a graph.
-const MANY: usize = 200;
+const MAX_READABLE: usize = 200;
 
 /// Draws the call graph.
 pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
@@ -39,7 +39,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
     let selection =
         Selection { around, depth: args.depth, min_percent: args.min_percent, encoding: args.encoding };
     let drawing = draw(&dictionary, heat, &selection).map_err(|mut error| {
-        // The program's machine code tells more than its dictionary.
+        // The program's machine code has more facts than its dictionary.
         if let (GraphError::NoFunction { standing, .. }, Some(around)) = (&mut error, &selection.around) {
             standing.add(&args.program, around);
         }
@@ -51,7 +51,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<Status> {
              and no arrow leads to it"
         ));
     }
-    if drawing.shown > MANY {
+    if drawing.shown > MAX_READABLE {
         super::note(&format!(
             "{} functions are drawn, which is more than a picture can show; --around NAME --depth N draws a part",
             drawing.shown

@@ -1,4 +1,4 @@
-//! `pcce info`: what a dictionary holds, and whether the tools are there.
+//! `pcce info`: the contents of a dictionary, and the tools that were found.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
@@ -70,7 +70,7 @@ struct Sites {
     indirect: usize,
     asm: usize,
     capture: usize,
-    /// Always 0: of a kind of sites that there was in early dictionaries.
+    /// Always 0: early dictionaries had sites of this kind.
     signal: usize,
     entry: usize,
 }
@@ -131,7 +131,7 @@ pub fn run(args: &InfoArgs) -> anyhow::Result<Status> {
     Ok(if info.dictionary.is_none() && missing { Status::Failed } else { Status::Done })
 }
 
-/// The dictionary must have been accepted by the decoder, which checks its indices.
+/// Sums up a dictionary. The decoder must have accepted it, and so checked its indices.
 fn summarise(dictionary: &Dictionary) -> Summary {
     let mut summary = Summary {
         version: dictionary.version,

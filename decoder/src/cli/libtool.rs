@@ -1,13 +1,13 @@
-//! Programs that libtool has built and that are not installed: in the place of each is a script that runs it, and the
-//! program is in a folder beside.
+//! Programs that libtool has built and that are not installed. The file with the program's name is a script, which runs
+//! the program in a folder beside it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The arguments with programs in place of libtool's scripts, up to the command line of another program (`--`), which
-/// runs by its script.
+/// The arguments, with libtool's scripts replaced by their programs. The command line of another program (after `--`)
+/// is left alone: it runs by its script.
 pub fn with_programs(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     let mut is_ours = true;
     arguments.enumerate().map(move |(number, argument)| {
@@ -31,7 +31,7 @@ fn program(script: &OsStr) -> Option<PathBuf> {
     let (_, rest) = start.split_once(" - temporary wrapper script for ")?;
     let name = Path::new(rest.lines().next()?);
     let program = script.parent()?.join(name);
-    // The script makes this one, and prefers it, if the libraries will be installed somewhere else.
+    // The script makes and prefers the relinked program if the libraries will be installed somewhere else.
     let mut relinked = OsString::from("lt-");
     relinked.push(program.file_name()?);
     [program.with_file_name(relinked), program].into_iter().find(|program| program.is_file())

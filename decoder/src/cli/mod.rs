@@ -500,12 +500,12 @@ pub enum InfoFormat {
     Json,
 }
 
-/// The end of a command that has written its own messages.
+/// The result of a command that has written its own messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// Everything was done.
     Done,
-    /// Something was not done.
+    /// A part of the work was not done.
     Failed,
     /// Two things that were compared differ.
     Mismatch,

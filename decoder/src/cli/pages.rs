@@ -58,7 +58,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 
 /// A manual page, with the sections that the generator lacks.
 fn finish(page: &str, variables: &[(&str, &str)]) -> String {
-    // The text behind the options is set in columns.
+    // The text after the options is set in columns.
     let mut page = page.replace(".SH EXTRA\n", ".SH NOTES\n.nf\n");
     if !variables.is_empty() {
         page += ".fi\n.SH ENVIRONMENT\n";

@@ -27,15 +27,15 @@ pub struct Read {
     pub profile: Profile,
     /// Its contexts.
     pub stacks: Stacks,
-    /// The program's.
+    /// The dictionary of the program.
     pub dictionary: Dictionary,
 }
 
 /// A program, and libraries, whose profiles are decoded.
 pub struct Images {
-    /// Those of the program, then of libraries.
+    /// The dictionary of the program, then those of libraries.
     dictionaries: Vec<Dictionary>,
-    /// Where each of them was read.
+    /// The file of each dictionary.
     files: Vec<PathBuf>,
     decoder: Decoder,
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// The file's name.
 pub const NAME: &str = ".pcce.toml";
 
-/// Settings that stand for options. Paths lead from the file's folder.
+/// Settings instead of options. Paths are relative to the file's folder.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Project {

@@ -18,7 +18,7 @@ use pcce::store::Store;
 
 use super::project::{self, Project};
 
-/// The start of a program takes less time.
+/// Bound on the time that the start of a program takes.
 const START: Duration = Duration::from_secs(2);
 
 /// The dictionaries of a command.
@@ -29,11 +29,11 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Opens the dictionaries. They are looked up by build id if no program is given, or if folders are; those of the
-    /// program's shared libraries always. `numbers` is a file of numbers, which are then decoded, too.
+    /// Opens the dictionaries. Further ones are looked up by build id: those of the program's shared libraries always,
+    /// and others if no program or some folders are given. `numbers` is a file of numbers, which are then decoded, too.
     ///
     /// # Errors
-    /// A file cannot be read, or neither is nor has a dictionary; dictionaries do not fit together; or `numbers`
+    /// A file cannot be read, or neither is nor has a dictionary; dictionaries are not consistent; or `numbers`
     /// is no file of numbers.
     pub fn open(
         program: Option<&Path>,
@@ -77,7 +77,7 @@ impl Sources {
 /// Opens a file of numbers.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// The file cannot be read, or is no file of numbers.
 pub fn open_numbers(path: &Path) -> anyhow::Result<Numbers> {
     let file = NumbersFile::open(path).with_context(|| path.display().to_string())?;
     Ok(Numbers::from(file))

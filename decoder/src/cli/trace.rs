@@ -299,10 +299,10 @@ pub enum ExportFormat {
     Svg,
 }
 
-/// The calls inside of each other that folded stacks have without `--depth`.
+/// The depth of folded stacks without `--depth`.
 const FOLDED_DEPTH: u32 = 1000;
 
-/// Runs it.
+/// Runs a command of `pcce trace`.
 pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let args = match action {
         TraceAction::Diff(args) => return diff(args),
@@ -325,7 +325,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     let streams = streams(&file, args)?;
     let to_file = args.places.output.is_some();
     let json = |format: &ReportFormat| matches!(format, ReportFormat::Json);
-    // These two are asked for what a ring has kept.
+    // These two show the kept part of a ring: for them, its missing beginning is no gap.
     let shows = matches!(
         action,
         TraceAction::Show { chosen: Chosen { function: None, .. }, .. } | TraceAction::At { .. }
@@ -359,7 +359,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
                 Ok(())
             })?;
             gaps += if shows { met.gaps - met.cut_off } else { met.gaps };
-            // Behind the last event that was asked for, nothing was read.
+            // After the last event that was asked for, nothing was read.
             if let Some(function) = function.filter(|_| chosen.to.is_none()) {
                 status = function.tell(&programs, args.thread, &met, gaps, true);
             }
@@ -443,7 +443,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         TraceAction::At { event, format, appearance, .. } => {
             let style = appearance.style(to_file)?;
             let first = *streams.first().context("the trace has no thread")?;
-            // Its signal handlers, and the programs that it became by `exec`, have events of the same numbers.
+            // The thread's signal handlers, and the programs that it became by `exec`, have events of the same numbers.
             let of_thread: Vec<_> =
                 streams.iter().copied().filter(|stream| stream.thread == first.thread).collect();
             let mut found = false;
@@ -514,7 +514,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
     Ok(if status == Status::Done { complete } else { status })
 }
 
-/// The status of a command that has met so many gaps.
+/// The status of a command that has met `gaps` gaps.
 fn complete(gaps: u64, of: &str) -> Status {
     if gaps == 0 {
         return Status::Done;
@@ -523,8 +523,8 @@ fn complete(gaps: u64, of: &str) -> Status {
     Status::Failed
 }
 
-/// Says what is missing in the file of a trace, and in the beginnings of the streams that are counted from
-/// there. Returns at how many places the file lacks something.
+/// Notes the missing parts of the file of a trace, and the missing beginnings of the streams in `counted`. Returns the
+/// number of places at which the file lacks a part.
 fn missing(file: &TraceFile, path: &Path, counted: &[&Stream]) -> u64 {
     let cut_off = file.without_beginning(counted);
     if cut_off > 0 {
@@ -571,14 +571,14 @@ fn compress(path: &Path, output: Option<&Path>) -> anyhow::Result<Status> {
     let output = output.map_or_else(|| path.with_added_extension("zst"), Path::to_owned);
     let progress = ProgressBar::new_spinner();
     let stopped = until_ended().context("signals cannot be handled")?;
-    let mut tell = |done: Compression| {
+    let mut show_progress = |done: Compression| {
         let Compression { read, written, is_used } = done;
         let waits = if is_used { "; the program runs" } else { "" };
         progress.set_message(format!("{} compressed to {}{waits}", HumanBytes(read), HumanBytes(written)));
         progress.tick();
         !stopped.load(Ordering::Relaxed)
     };
-    let done = trace::compress(path, &output, &mut tell);
+    let done = trace::compress(path, &output, &mut show_progress);
     progress.finish_and_clear();
     let Compression { read, written, .. } = done?;
     note(&format!("{}: {} compressed to {}", output.display(), HumanBytes(read), HumanBytes(written)));
@@ -611,7 +611,7 @@ fn load(traces: &[&TraceFile], program: &Path, places: &Places) -> anyhow::Resul
     Ok(programs)
 }
 
-/// The streams that are asked for.
+/// The streams that the arguments select.
 fn streams<'t>(file: &'t TraceFile, args: &TraceArgs) -> anyhow::Result<Vec<&'t Stream>> {
     let fits = |stream: &&Stream| args.thread.is_none_or(|thread| stream.thread == thread);
     let streams: Vec<_> = file.streams.iter().filter(fits).collect();
@@ -625,7 +625,7 @@ fn streams<'t>(file: &'t TraceFile, args: &TraceArgs) -> anyhow::Result<Vec<&'t 
     Ok(streams)
 }
 
-/// Returns whether the program records its blocks.
+/// Checks that the program records its blocks.
 fn needs_blocks(tables: &Tables) -> anyhow::Result<()> {
     if !tables.has_blocks() {
         bail!("the program records its calls only: build it with --pcce-trace=blocks");
@@ -633,7 +633,7 @@ fn needs_blocks(tables: &Tables) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a user has asked for by its name.
+/// The functions that a user has asked for by name.
 pub struct Asked {
     wanted: Wanted,
     pub named: Named,
@@ -669,8 +669,8 @@ impl Asked {
         )
     }
 
-    /// Says what the trace, or one thread of it, does not have of the functions. `shown`: events inside of
-    /// them are shown already.
+    /// Notes which events of the functions are missing in the trace, or in one thread of it. `shown`: events
+    /// inside of the functions are shown already.
     pub fn tell(
         &self,
         programs: &Programs,
@@ -736,7 +736,7 @@ impl Asked {
     }
 }
 
-/// Becomes true when such a signal comes. Those that are ignored (`nohup`) stay so.
+/// A flag that becomes true when a signal to end comes. Signals that are ignored (`nohup`) stay ignored.
 pub fn until_ended() -> io::Result<Arc<AtomicBool>> {
     let has_come = Arc::new(AtomicBool::new(false));
     let ignored = ignored();

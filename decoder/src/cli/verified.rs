@@ -11,7 +11,7 @@ use pcce::verified::{self, captures};
 use super::sources::{Sources, open_numbers};
 use super::{Status, VerifiedArgs};
 
-/// Compares, and tells what came of it.
+/// Compares, and prints the result.
 pub fn run(args: &VerifiedArgs) -> anyhow::Result<Status> {
     let mut sources = Sources::open(Some(&args.program), &args.more, &[], None)?;
     if let (Some(_), Some(numbers)) = (&args.captures, &args.numbers) {

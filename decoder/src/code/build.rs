@@ -18,8 +18,8 @@ use super::ranges::{Range, is_outlined, ranges, roles};
 use super::unwind::unwind_tables;
 use super::{findings, split_functions};
 
-/// No instruction has more bytes.
-const MOST_BYTES: usize = 16;
+/// Bound on the bytes of an instruction.
+const MAX_INSTRUCTION: usize = 16;
 
 /// Makes the table of a linked program. `file` has its symbols and debug information, `loaded` its
 /// instructions and unwind tables: the same file, or the stripped program beside its debug file. `addresses`:
@@ -50,13 +50,13 @@ pub(crate) fn build(
             image.opaque.insert(range.start);
         }
     }
-    name_at.extend(behind_entries(file, &image, &ranges, &name_at));
+    name_at.extend(inner_entries(file, &image, &ranges, &name_at));
     let mut table = Table { names: Names::new(), lines: Lines::new(file, len), rows: BTreeMap::new() };
     for range in &ranges {
         let name = table.names.number(name_at[&range.start]);
         table.rows.insert(range.start, row(range, name));
     }
-    // Targets of jumps where no range is known.
+    // Jump targets at which no known function begins.
     let mut elsewhere = BTreeSet::new();
     for (number, range) in ranges.iter().enumerate() {
         if !matches!(range.role, Role::Instrumented(..)) || range.part {
@@ -109,9 +109,9 @@ pub(crate) fn build(
     }
 }
 
-/// The addresses at which calls by name enter functions of a program that writes traces, where other code may enter
-/// them, too: behind the instruction that says so, and behind the choice of a body.
-fn behind_entries<'a>(
+/// The addresses at which calls by name enter functions of a program that writes traces. Functions that other code may
+/// enter begin with a call of the tracer, or with the choice of a body; calls by name enter after that.
+fn inner_entries<'a>(
     file: &object::File<'_>,
     image: &Image<'_>,
     ranges: &[Range<'_>],
@@ -120,13 +120,13 @@ fn behind_entries<'a>(
     let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
     let enter = file.symbols().find(enter).map(|s| s.address());
     let seconds: HashMap<Role, u64> = ranges.iter().filter(|r| r.second).map(|r| (r.role, r.start)).collect();
-    // `cmpb $0, off; je second`, with a load in front where the byte is another image's.
+    // `cmpb $0, off; je second`, after a load where the byte is another image's.
     let chooses = |range: &Range<'_>| {
         let second = *seconds.get(&range.role).filter(|_| !range.second)?;
         let mut at = range.start;
         for _ in 0..3 {
             let code = image.bytes(at);
-            let instruction = image.machine.instruction(at, code.get(..code.len().min(MOST_BYTES))?)?;
+            let instruction = image.machine.instruction(at, code.get(..code.len().min(MAX_INSTRUCTION))?)?;
             at = instruction.next();
             if instruction.jump_target() == Some(second) {
                 return Some((at, name_at[&range.start]));
@@ -135,11 +135,11 @@ fn behind_entries<'a>(
         None
     };
     let enters = |range: &Range<'_>| {
-        let behind = range.start.checked_add(trace::ENTRY_LEN)?;
+        let after = range.start.checked_add(trace::ENTRY_LEN)?;
         let call = image.bytes(range.start).get(..trace::ENTRY_LEN as usize)?;
         let call = image.machine.instruction(range.start, call)?;
-        let enters = call.next() == behind && enter.map(Control::Call) == Some(call.control);
-        enters.then_some((behind, name_at[&range.start]))
+        let enters = call.next() == after && enter.map(Control::Call) == Some(call.control);
+        enters.then_some((after, name_at[&range.start]))
     };
     let instrumented = ranges.iter().filter(|r| matches!(r.role, Role::Instrumented(..)));
     instrumented.filter_map(|range| enters(range).or_else(|| chooses(range))).collect()
@@ -193,12 +193,12 @@ impl Table {
             let calls = calls.map(|name| name.strip_suffix(RECORDING_BODY).unwrap_or(name));
             calls == Some(own) || function.is_outside(*target) && Some(name) == own_name
         };
-        let behind_entry = name_at.range(start..).nth(1).filter(|(_, name)| Some(*name) == own_name);
-        let behind_entry =
-            behind_entry.map(|(address, _)| *address).filter(|address| function.contains(*address));
-        let own_targets: Vec<u64> = function.jumps().filter(is_own).chain(behind_entry).collect();
+        let inner_entry = name_at.range(start..).nth(1).filter(|(_, name)| Some(*name) == own_name);
+        let inner_entry =
+            inner_entry.map(|(address, _)| *address).filter(|address| function.contains(*address));
+        let own_targets: Vec<u64> = function.jumps().filter(is_own).chain(inner_entry).collect();
         let findings = findings::findings(function, image, pads, &own_targets);
-        // A jump to where no function begins leads to more code of this one.
+        // A jump to an address at which no function begins leads to more code of this one.
         let tail = |target| name_at.get(&target).is_some_and(|name| !name.0.is_empty());
         if function.exits().all(tail)
             && let Some(row) = self.row(start)
@@ -216,24 +216,24 @@ impl Table {
             }
             add_line(row, offset, place);
         }
-        for (behind, target) in function.calls() {
+        for (return_address, target) in function.calls() {
             let name = match target {
                 CallTarget::Function(address) => name_at.get(&address).copied(),
-                // As a stub of the linker leads there.
+                // The call goes through the word itself, without a stub of the linker.
                 CallTarget::Word(address) => image.import(address).map(|name| (name, 0)),
                 CallTarget::Unknown => None,
             };
             let name = name.filter(|name| !name.0.is_empty());
             let name = name.map_or(0, |name| self.names.number(name) + 1);
-            // The byte in front of the return address belongs to the call.
-            if let Some(row) = self.row(behind - 1) {
-                row.calls.push(((behind - row.start) as u32, name));
+            // The byte before the return address belongs to the call.
+            if let Some(row) = self.row(return_address - 1) {
+                row.calls.push(((return_address - row.start) as u32, name));
             }
         }
     }
 
-    /// Adds the lines of a range to its row. They need no instructions, which may not be known: what is inlined where
-    /// is shown in any case.
+    /// Adds the lines of a range to its row. This needs no instructions, which may be unknown: contexts show the
+    /// inlined calls in any case.
     fn fill_lines(&mut self, range: &Range<'_>, own: &str) {
         let end = range.start.saturating_add(range.len);
         for address in range.start..end {
@@ -274,8 +274,8 @@ fn add_line(row: &mut FunctionCode, offset: u32, place: u32) {
     }
 }
 
-/// The names of all functions, by their addresses. Namesakes are numbered from 1 on where they are local;
-/// what other images can call is 0, and so are the stubs that lead to it.
+/// The names of all functions, by their addresses. Local namesakes are numbered from 1 on. Functions that other
+/// images can call have number 0, and so have the stubs that lead to them.
 fn named<'a>(
     file: &object::File<'_>,
     ranges: &[Range<'a>],
@@ -299,7 +299,7 @@ fn named<'a>(
     }
     let (mut numbers, mut of_rows) = (HashMap::new(), HashMap::new());
     let mut named = BTreeMap::new();
-    // Parts may come first.
+    // A part may have a lower address than its function.
     let (parts, whole): (Vec<_>, Vec<_>) = ranges.iter().partition(|range| range.part);
     for range in whole.into_iter().chain(parts) {
         let name = range.name(modules);

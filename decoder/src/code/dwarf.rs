@@ -1,7 +1,8 @@
 //! Debug information, checked so that reading it takes no more than a file of its size can honestly ask for.
 //!
 //! In DWARF a few bytes can stand for very much: tables and strings that many units share, entries within
-//! entries. What reads it (addr2line) follows all of that. This module first finds what no compiler writes.
+//! entries. The reader (addr2line) follows them all. So this module first rejects debug information that no
+//! compiler writes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,16 +20,16 @@ use super::elf::content;
 /// A reader of a section of the debug information.
 pub(super) type Reader = EndianArcSlice<LittleEndian>;
 
-/// The debug information of a file of so many bytes; none if it is damaged, or more than such a file can
-/// hold.
+/// The debug information of a file of `len` bytes. None if it is damaged, or more than a file of this size
+/// can honestly hold.
 pub(super) fn debug_information(file: &object::File<'_>, len: u64) -> Option<Dwarf<Reader>> {
     sections(file, |id| Some(id.name())).filter(|dwarf| Left::of(len).read(dwarf) == Ok(true))
 }
 
-/// The debug information that a compiler has put into a file of its own (`-gsplit-dwarf`), by the name in the
-/// program's; none if it is not there, or as for [`debug_information`].
+/// The debug information that a compiler has put into a file of its own (`-gsplit-dwarf`). `path` is its name
+/// in the program's debug information. None if the file is not there, and where [`debug_information`] is None.
 pub(super) fn split_information(path: &Path, parent: &Dwarf<Reader>) -> Option<Dwarf<Reader>> {
-    // The name is the program's, and may be that of a device.
+    // The name comes from the program, and may name a device.
     let len = fs::metadata(path).ok().filter(|metadata| metadata.is_file())?.len();
     let bytes = fs::read(path).ok()?;
     let mut found = sections(&object::File::parse(&*bytes).ok()?, gimli::SectionId::dwo_name)?;
@@ -51,12 +52,12 @@ fn sections(
 }
 
 /// Bound on the depth of entries. Compilers inline far less deeply.
-const MOST_NESTED: isize = 1 << 10;
+const MAX_NESTING: isize = 1 << 10;
 /// The amount of each kind that is fine in a file of any size.
 const BASE: u64 = 1 << 20;
 
-/// The amounts that may still be read, by kind, bounded by what a file of its size has. In bytes, but for
-/// entries.
+/// The amounts that may still be read, by kind. They are bytes, except for functions and ranges. Their bounds
+/// depend on the file's size.
 struct Left {
     abbreviations: u64,
     /// Subprograms and inlined calls.
@@ -67,7 +68,7 @@ struct Left {
     file_names: u64,
 }
 
-/// Takes from what is left; false if that is not enough.
+/// Takes `count` from `left`. Returns false if less is left.
 fn take(left: &mut u64, count: u64) -> bool {
     let rest = left.checked_sub(count);
     *left = rest.unwrap_or(0);
@@ -75,7 +76,7 @@ fn take(left: &mut u64, count: u64) -> bool {
 }
 
 impl Left {
-    /// The amounts for a file of so many bytes.
+    /// The amounts for a file of `file` bytes.
     fn of(file: u64) -> Self {
         let bound = |shift: u32| BASE + (file >> shift);
         Self {
@@ -88,12 +89,12 @@ impl Left {
         }
     }
 
-    /// Returns whether debug information is no more than such a file can hold. Not if it is damaged, either.
+    /// Returns whether debug information stays within the amounts. Damaged information is an error.
     fn read(&mut self, dwarf: &Dwarf<Reader>) -> gimli::Result<bool> {
         self.read_units(dwarf, |left, header, table| left.lines(dwarf, header, table))
     }
 
-    /// The same for the entries. `lines` takes what a unit refers to in other sections.
+    /// As [`Self::read`], for the entries. `lines` reads what a unit refers to in other sections.
     fn read_units(
         &mut self,
         dwarf: &Dwarf<Reader>,
@@ -142,7 +143,7 @@ impl Left {
 
     fn entries(&mut self, mut entries: EntriesRaw<'_, Reader>) -> gimli::Result<bool> {
         while !entries.is_empty() {
-            if entries.next_depth() > MOST_NESTED {
+            if entries.next_depth() > MAX_NESTING {
                 return Ok(false);
             }
             let Some(entry) = entries.read_abbreviation()? else { continue };

@@ -10,8 +10,8 @@ use super::state::{AbstractState, Value, sum};
 /// Offset of `top` in the block.
 const TOP: i64 = layout::TLS_TOP as i64;
 
-/// Outlined sequences that call one another are followed this far.
-const MOST_NESTED: u32 = 8;
+/// Bound on the depth of outlined sequences that call one another.
+const MAX_NESTING: u32 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -45,7 +45,7 @@ impl<'a> Effects<'a> {
         match instruction.control {
             Control::Return => true,
             Control::Jump { target, conditional: false } => self.function.is_outside(target),
-            // With the stack pointer of the entry it is a tail call.
+            // A jump with the stack pointer of the entry is a tail call.
             Control::IndirectJump(_) => state.stack_pointer() == Value::Stack(0, 0) && self.taken.is_empty(),
             _ => false,
         }
@@ -87,7 +87,7 @@ impl<'a> Effects<'a> {
             Place::ThreadPointer => Value::Thread(0),
             Place::Block(0) => match state.id {
                 State::Added(value) => Value::Id(value),
-                // Behind a push for a call nothing reads it: this push is that of the function's own entry.
+                // Nothing reads the id after a push for a call: this is the push at the function's own entry.
                 State::Pushed => Value::Id(0),
                 State::Unknown => Value::Nothing,
             },
@@ -135,7 +135,7 @@ impl<'a> Effects<'a> {
         };
         let code = match target.map_or(Callee::Function, |target| self.image.callee(target)) {
             Callee::Function => return state.forget(self.registers.volatile),
-            Callee::Outlined(code) if depth < MOST_NESTED => code,
+            Callee::Outlined(code) if depth < MAX_NESTING => code,
             Callee::Outlined(_) | Callee::Opaque => return state.forget_all(),
         };
         let pushed = i64::from(call.moves_stack);
@@ -175,7 +175,7 @@ impl<'a> Effects<'a> {
                 Value::Constant(value) => sum(old, Value::Constant(value.wrapping_neg())),
                 _ => Value::Nothing,
             },
-            // The frame's address has no lowest bits, as the ABI aligns the stack.
+            // The lowest bits of the frame's address are 0, as the ABI aligns the stack.
             Computation::Or(operand) => match (old, self.operand(state, operand)) {
                 (Value::Stack(0, at), Value::Constant(bits @ 0..8)) if at & 7 == 0 => {
                     Value::Stack(0, at | bits as i64)
@@ -250,7 +250,7 @@ impl<'a> Effects<'a> {
             },
             (Place::Block(TOP), Update::Or(Operand::Constant(layout::LEFT))) => None,
             (Place::Block(at), _) if at < TOP + 8 && TOP < at.saturating_add(size) => Some(None),
-            // Any variable of the thread may be it.
+            // Any variable of the thread may be `top`.
             (Place::Thread, _) if size >= 8 => Some(None),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! ELF files: what may be read of them, and where thread-local storage is.
+//! ELF files: bounds on what is read of them, and where thread-local storage is.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub enum SectionError {
     /// The section's compressed content is damaged.
     #[error("damaged section {section}: {cause}; build the program again, or copy it again")]
     Damaged { section: &'static str, cause: object::Error },
-    /// The section claims to be much larger than what such sections honestly are.
+    /// The section claims to be much larger than such sections honestly are.
     #[error(
         "damaged section {section}: it claims to have {claimed} bytes in {stored} compressed ones; build the \
          program again, or copy it again"
@@ -27,7 +27,7 @@ pub enum SectionError {
     Overlong {
         section: &'static str,
         claimed: u64,
-        /// Size of what is in the file.
+        /// Size of the compressed content in the file.
         stored: usize,
     },
 }
@@ -47,7 +47,7 @@ pub(crate) fn content<'data>(
 }
 
 /// The number of bytes of the file that its sections take. None if two sections overlap, or one is larger
-/// than the file: a small file would seem to hold very much.
+/// than the file: such a small file could claim very large sections.
 pub(crate) fn stored(file: &object::File<'_>) -> Option<u64> {
     let object::File::Elf64(elf) = file else { return None };
     let mut places: Vec<(u64, u64)> =
@@ -59,12 +59,12 @@ pub(crate) fn stored(file: &object::File<'_>) -> Option<u64> {
     (apart && inside).then(|| places.iter().map(|place| place.1).sum())
 }
 
-/// Returns whether the names of a file's symbols can be read in a time that goes with its size: symbols may
-/// share a name without an end.
+/// Returns whether the names of a file's symbols can be read in a time that its size bounds: many symbols may
+/// share one very long name.
 pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
-    /// Bytes that reading all names once may take, and more for each byte of the file.
+    /// Bounds on the bytes of all names together: for any file, and for each byte of it.
     const BASE: u64 = 1 << 34;
-    const A_BYTE: u64 = 1 << 10;
+    const PER_BYTE: u64 = 1 << 10;
     let object::File::Elf64(file) = file else { return false };
     let (endian, data) = (file.endian(), file.data());
     let sections = file.elf_section_table();
@@ -75,7 +75,7 @@ pub(crate) fn names_are_bounded(file: &object::File<'_>) -> bool {
             let longest = strings.split(|byte| *byte == 0).map(<[u8]>::len).max().unwrap_or(0) as u64;
             let all = (symbols.sh_size(endian) / size_of::<elf::Sym64<object::LittleEndian>>() as u64)
                 .saturating_mul(longest);
-            all <= BASE.saturating_add(A_BYTE.saturating_mul(data.len() as u64))
+            all <= BASE.saturating_add(PER_BYTE.saturating_mul(data.len() as u64))
         },
     )
 }
@@ -86,7 +86,7 @@ pub fn tls_offset(file: &object::File<'_>) -> Option<i64> {
     tls_offset_of(file, pcce_abi::TLS_SYMBOL)
 }
 
-/// As [`tls_offset`], of any thread-local variable.
+/// As [`tls_offset`], for any thread-local variable.
 pub fn tls_offset_of(file: &object::File<'_>, name: &str) -> Option<i64> {
     let symbol = file
         .symbols()

@@ -2,7 +2,7 @@
 //! activations, found in its machine code.
 //!
 //! The result of the data flow ([`Flow`]) is only used if it holds together: wherever the function returns,
-//! the id must be what it was. What cannot be followed is [`State::Unknown`].
+//! the id must be what it was. States that cannot be followed are [`State::Unknown`].
 
 use std::collections::BTreeMap;
 
@@ -32,14 +32,14 @@ pub(super) enum Common {
     /// There is no such instruction.
     #[default]
     Unseen,
-    /// It is this one at each.
+    /// Each instruction has this distance.
     Same(u32),
-    /// They have different ones, or one has none that is known.
+    /// The instructions have different distances, or one of the distances is not known.
     Unknown,
 }
 
 impl Common {
-    /// With one more instruction.
+    /// The common distance with one more instruction.
     fn and(self, distance: Option<u32>) -> Self {
         match (self, distance) {
             (Self::Unseen, Some(distance)) => Self::Same(distance),
@@ -57,9 +57,9 @@ impl Common {
     }
 }
 
-/// Finds what the machine code of a function does. `pads` are its landing pads. With jumps to `own_targets` it
-/// goes on as itself: its second body, the thunk that pushes for its caller and calls it again, and the place behind
-/// its first instructions where calls by name enter it.
+/// Finds what the machine code of a function does. `pads` are its landing pads. A jump to one of `own_targets`
+/// stays in the function: its second body, the thunk that pushes for its caller and calls it again, and the
+/// address after its first instructions at which calls by name enter it.
 pub(super) fn findings(
     function: &Function,
     image: &dyn Surroundings,
@@ -76,7 +76,7 @@ pub(super) fn findings(
 }
 
 impl Flow<'_> {
-    /// The findings. None if the function ends with another id than it found, or is too much work.
+    /// The findings. None if the function ends with another id than the one it found, or takes too many steps.
     fn findings(self, own_targets: &[u64]) -> Option<Findings> {
         let function = self.effects.function;
         let count = function.instructions.len();
@@ -146,8 +146,8 @@ impl Flow<'_> {
                     };
                     let before = state.id;
                     self.effects.transfer(&mut state, instruction);
-                    // A function that stores the id which is there already does not trust the way on which
-                    // control arrived.
+                    // A function that stores the id which is there already expects that control may have arrived
+                    // with another one.
                     if restores && before == State::Added(0) && state.id == before {
                         unknown.push(since..=i);
                         since = i + 1;
@@ -164,7 +164,7 @@ impl Flow<'_> {
         if ends_with.values().any(|id| matches!(id, State::Pushed | State::Added(1..))) {
             return None;
         }
-        // Code that nothing was seen to reach may belong to ways that were not followed, and a call to the
+        // Code that nothing was seen to reach may belong to paths that were not followed, and a call to the
         // middle of the function has no return.
         let missed = |(i, state): (&Instruction, &Option<State>)| {
             let is_entry = |callee: u64| callee == function.start || is_own(callee);
@@ -193,7 +193,7 @@ mod tests {
     use crate::code::function::Callee;
     use crate::code::machine::{self, Machine};
 
-    /// A program with its block 64 bytes in front of the thread pointer.
+    /// A program with its block 64 bytes below the thread pointer.
     #[derive(Default)]
     struct Image {
         /// Words of data, from [`DATA`] on.
@@ -211,7 +211,7 @@ mod tests {
 
     const CODE: u64 = 0x1000;
     const DATA: u64 = 0x0100_0000;
-    const MOST_STEPS: u64 = 1 << 24;
+    const MAX_STEPS: u64 = 1 << 24;
 
     impl Surroundings for Image {
         fn bytes(&self, address: u64) -> &[u8] {
@@ -236,7 +236,7 @@ mod tests {
 
         fn spend(&self, steps: u64) -> bool {
             self.spent.set(self.spent.get() + steps);
-            self.spent.get() <= MOST_STEPS
+            self.spent.get() <= MAX_STEPS
         }
     }
 
@@ -366,10 +366,10 @@ mod tests {
             let stored = [ENTER, LOAD_ID, SAVE, value, STORE_ID, b"\x48\x83\xc4\x38", leave];
             assert_eq!(after(&stored), expected, "{value:x?}");
             let pushed = [ENTER, LOAD_ID, SAVE, PUSH, CALL, value, STORE_ID, b"\x48\x83\xc4\x38", leave];
-            // Nothing is known of `rax` behind the call.
+            // Nothing is known of `rax` after the call.
             assert_eq!(after(&pushed), expected, "{value:x?} behind a push");
         }
-        // Behind the push at its entry, a function pushes for a call, and adds.
+        // After the push at its entry, a function pushes for a call, and adds.
         let entry = [ENTER, LOAD_ID, b"\x48\x89\x44\x24\x20", PUSH];
         let call = [LOAD_ID, SAVE, PUSH, CALL, LOAD, STORE_ID];
         let added = [&entry[..], &call, &[ADD_1, b"\x90", SUB_1, b"\x48\x83\xc4\x38\xc3"]].concat();
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn huge_functions_take_bounded_work() {
         const MANY: u64 = 20_000;
-        // Each jumps to any of them.
+        // Each of these jumps may lead to any of them.
         let anywhere = Image { taken: (0..MANY).map(|i| CODE + 2 * i).collect(), ..Image::default() };
         let jumps = b"\xff\xe1".repeat(MANY as usize);
         assert_eq!(states(&[&jumps], &anywhere, &[]), vec![State::Added(0); MANY as usize]);
@@ -426,9 +426,9 @@ mod tests {
         let outlined = Image { outlined: code, ..Image::default() };
         let found = states(&[CALL, b"\x90", b"\xc3"], &outlined, &[]);
         assert!(found.iter().all(|state| *state == State::Unknown));
-        assert!(outlined.spent.get() < 2 * MOST_STEPS, "{} steps", outlined.spent.get());
+        assert!(outlined.spent.get() < 2 * MAX_STEPS, "{} steps", outlined.spent.get());
 
-        // A jump behind each of many words that are kept on the stack: mov qword [rsp-8*i], 1; je 1f; 1:
+        // A jump after each of many words that are kept on the stack: mov qword [rsp-8*i], 1; je 1f; 1:
         let words = (0..MANY as u32).flat_map(|i| {
             let store = b"\x48\xc7\x84\x24".iter().copied().chain((i * 8).wrapping_neg().to_le_bytes());
             store.chain(*b"\x01\0\0\0\x74\0")
@@ -436,7 +436,7 @@ mod tests {
         let words: Vec<u8> = words.collect();
         let stack = Image::default();
         assert!(states(&[&words, b"\xc3"], &stack, &[]).iter().all(|state| *state == State::Unknown));
-        assert!(stack.spent.get() < 2 * MOST_STEPS, "{} steps", stack.spent.get());
+        assert!(stack.spent.get() < 2 * MAX_STEPS, "{} steps", stack.spent.get());
     }
 
     #[test]

@@ -26,13 +26,13 @@ pub(super) struct LandingPad {
 }
 
 /// Bound on the states with different ids at one place.
-const MOST_STATES: usize = 16;
+const MAX_STATES: usize = 16;
 
 /// Bound on the entries of a jump table. Compilers make none that is larger.
-const MOST_ENTRIES: u64 = 1 << 16;
+const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Bound on the states at a function's leaders, in units of [`AbstractState::size`]: a quarter of a gigabyte.
-const MOST_HELD: u64 = 1 << 22;
+const MAX_HELD: u64 = 1 << 22;
 
 /// The states at a function's leaders: the first instructions of its basic blocks.
 pub(super) struct Flow<'a> {
@@ -50,10 +50,10 @@ pub(super) struct Flow<'a> {
     tables: HashMap<(u64, usize), Rc<[usize]>>,
     /// Leaders whose states have changed.
     work: BTreeSet<usize>,
-    /// The states behind calls in front of leaders.
-    behind_calls: BTreeMap<usize, AbstractState>,
-    /// Leaders that only the code behind calls reaches.
-    only_behind_calls: BTreeSet<usize>,
+    /// The states after calls that are directly before leaders, by leader.
+    after_calls: BTreeMap<usize, AbstractState>,
+    /// Leaders that are reached only by the returns of calls directly before them.
+    only_after_calls: BTreeSet<usize>,
     held: u64,
     /// True if the function cannot be followed.
     broken: bool,
@@ -104,8 +104,8 @@ impl<'a> Flow<'a> {
             starts,
             tables: HashMap::new(),
             work: BTreeSet::new(),
-            behind_calls: BTreeMap::new(),
-            only_behind_calls: BTreeSet::new(),
+            after_calls: BTreeMap::new(),
+            only_after_calls: BTreeSet::new(),
             held: 0,
             broken: false,
         };
@@ -118,20 +118,20 @@ impl<'a> Flow<'a> {
         let Some(entry) = function.index_of(function.start) else { return };
         self.flow_to(entry, &AbstractState::entry(self.effects.registers.stack_pointer));
         self.spread();
-        // A call in front of a leader may be one that never returns. So what flows out of such calls counts
-        // only where nothing else arrives.
-        while let Some((leader, state)) = self.behind_calls.pop_first() {
+        // A call directly before a leader may never return. So the state after it counts only if nothing else
+        // reaches the leader.
+        while let Some((leader, state)) = self.after_calls.pop_first() {
             self.held -= state.size();
             if !self.entries.contains_key(&leader) {
-                self.only_behind_calls.insert(leader);
+                self.only_after_calls.insert(leader);
                 self.flow_to(leader, &state);
                 self.spread();
             }
         }
     }
 
-    /// In place of a leader: the meeting point of jumps that may lead to any instruction whose address is
-    /// taken.
+    /// An index for [`Self::flow_to`] that is no leader: the meeting point of jumps that may lead to any
+    /// instruction whose address is taken.
     fn anywhere(&self) -> usize {
         self.effects.function.instructions.len()
     }
@@ -174,21 +174,21 @@ impl<'a> Flow<'a> {
             }
             let follows = |next: &Instruction| next.address == instruction.next();
             if i + 1 == end && function.instructions.get(end).is_some_and(follows) {
-                if !instruction.is_call() || self.only_behind_calls.contains(&end) {
+                if !instruction.is_call() || self.only_after_calls.contains(&end) {
                     self.flow_to(end, &state);
                 } else if !self.pad_addresses.contains(&instruction.next()) {
-                    self.flow_behind_call(end, state.clone());
+                    self.flow_after_call(end, state.clone());
                 }
             }
         }
     }
 
-    /// Counts work. Returns false if the function is too much work.
+    /// Counts steps. Returns false if the function takes too many steps or too much memory.
     fn spend(&mut self, steps: u64) -> bool {
-        self.broken |= self.held > MOST_HELD || !self.effects.image.spend(steps);
+        self.broken |= self.held > MAX_HELD || !self.effects.image.spend(steps);
         if self.broken {
             self.work.clear();
-            self.behind_calls.clear();
+            self.after_calls.clear();
         }
         !self.broken
     }
@@ -202,13 +202,13 @@ impl<'a> Flow<'a> {
             Some(known) => known.join(state),
             None => {
                 self.held += state.size();
-                // Most leaders have one.
+                // Most leaders have one state.
                 known.reserve_exact(1);
                 known.push(state.clone());
                 true
             }
         };
-        if known.len() > MOST_STATES {
+        if known.len() > MAX_STATES {
             let mut one = known.swap_remove(0);
             for other in known.drain(..) {
                 self.held = self.held.saturating_sub(other.size());
@@ -222,9 +222,9 @@ impl<'a> Flow<'a> {
         }
     }
 
-    fn flow_behind_call(&mut self, leader: usize, state: AbstractState) {
+    fn flow_after_call(&mut self, leader: usize, state: AbstractState) {
         self.held += state.size();
-        if let Some(before) = self.behind_calls.insert(leader, state) {
+        if let Some(before) = self.after_calls.insert(leader, state) {
             self.held -= before.size();
         }
     }
@@ -279,7 +279,7 @@ impl<'a> Flow<'a> {
             None if function.is_end(target) => Some(None),
             index => index.map(Some),
         };
-        let entries = image.bytes(address).chunks_exact(size).take(most.min(MOST_ENTRIES) as usize);
+        let entries = image.bytes(address).chunks_exact(size).take(most.min(MAX_ENTRIES) as usize);
         let read = entries.map_while(|entry| image.spend(1).then(|| inside(target(entry)))?);
         let targets: BTreeSet<usize> = read.flatten().collect();
         for &target in &targets {
@@ -290,7 +290,7 @@ impl<'a> Flow<'a> {
         targets
     }
 
-    /// Makes an instruction a leader. The state from the instruction in front flows there anew.
+    /// Makes an instruction a leader. The states of the leader before it flow there again.
     fn add_leader(&mut self, leader: usize) {
         if self.leaders.insert(leader)
             && let Some(before) = self.leaders.range(..leader).next_back()

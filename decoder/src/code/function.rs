@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::machine::{Control, Decoded, Instruction, Machine, Memory, Operand};
 
 /// Functions with more bytes are not followed: their instructions would fill the memory.
-const MOST_BYTES: usize = 1 << 21;
+const MAX_BYTES: usize = 1 << 21;
 
 pub(super) struct Function {
     pub(super) machine: &'static dyn Machine,
@@ -21,11 +21,11 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// Decodes a function from the addresses and bytes of its parts; the first part is the one that begins
-    /// it. None if they are no code, or too much of it.
+    /// Decodes a function from the addresses and bytes of its parts; the first part has the entry. None if the
+    /// bytes are not code, or too many.
     pub(super) fn new(machine: &'static dyn Machine, parts: &[(u64, &[u8])]) -> Option<Self> {
         let bytes = parts.iter().map(|part| part.1.len()).sum::<usize>();
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             return None;
         }
         let mut code = Decoded { instructions: Vec::with_capacity(bytes / 4), ..Decoded::default() };
@@ -52,7 +52,7 @@ impl Function {
         self.instructions.iter().filter_map(Instruction::jump_target)
     }
 
-    /// The address behind the last instruction, if control falls through to it.
+    /// The address after the last instruction, if control falls through to it.
     pub(super) fn falls_through_to(&self) -> Option<u64> {
         let last = self.instructions.last().filter(|i| !i.ends_block() && !i.is_call() && !i.is_padding);
         last.map(Instruction::next)
@@ -97,14 +97,14 @@ impl Function {
         self.parts[..after].last().is_some_and(|part| part.end == address) && !self.contains(address)
     }
 
-    /// Returns whether a jump to an address leaves the function. Behind a call that never returns, a jump may
-    /// go to where the function has no more code.
+    /// Returns whether a jump to an address leaves the function. After a call that never returns, a jump may go
+    /// to the end of the function, which has no more code there.
     pub(super) fn is_outside(&self, address: u64) -> bool {
         !self.contains(address) && !self.is_end(address)
     }
 }
 
-/// Where a call leads.
+/// The target of a call.
 pub(super) enum CallTarget {
     /// The address of a function.
     Function(u64),
@@ -125,8 +125,8 @@ pub(super) trait Surroundings {
     fn address_taken(&self, from: u64, to: u64) -> &[u64];
     /// The kind of code at the target of a call.
     fn callee(&self, address: u64) -> Callee<'_>;
-    /// Takes steps, about an instruction each, from those that the image may cost. Returns false if there are
-    /// none left: what is not known by then stays unknown.
+    /// Takes steps, about an instruction each, from those left for the image. Returns false if fewer are left:
+    /// states that are not known by then stay unknown.
     fn spend(&self, steps: u64) -> bool;
 }
 

@@ -14,13 +14,13 @@ use super::machine::{self, Machine, Relocation, ThreadReference};
 use super::ranges::Range;
 use crate::names;
 
-/// Mangled names of the runtime library are shorter.
-const LONGEST_OWN: usize = 1 << 12;
+/// The mangled names of the runtime library are shorter, in bytes.
+const MAX_RUNTIME_NAME: usize = 1 << 12;
 
-/// Steps that following the functions of an image may take, and more for each of its bytes. Those of real
+/// Bounds on the steps of the data flow over all functions of an image: for any image, and for each byte of it. Real
 /// programs take one for each byte.
 const STEPS: u64 = 1 << 26;
-const STEPS_A_BYTE: u64 = 16;
+const STEPS_PER_BYTE: u64 = 16;
 
 /// The linked file as the data flow sees it.
 pub(super) struct Image<'f> {
@@ -29,19 +29,19 @@ pub(super) struct Image<'f> {
     /// Loaded sections with content: address, bytes.
     sections: Vec<(u64, &'f [u8])>,
     offset: Option<i64>,
-    /// Words that hold the block's offset at run time, with what is added to it.
+    /// Words that hold the block's offset at run time, with the constant that is added to it.
     slots: HashMap<u64, i64>,
     /// Addresses in data, ascending.
     taken: Vec<u64>,
     /// Words that hold the address of a function of another image.
     imports: HashMap<u64, &'f str>,
-    /// Where the linker's stubs are, by address.
+    /// The ranges of the linker's stubs, by address.
     stubs: Vec<std::ops::Range<u64>>,
     /// Code that the machine outliner has taken out of functions.
     pub(super) outlined: HashMap<u64, Function>,
-    /// Functions that may come back with another id.
+    /// Functions that may return with another id.
     pub(super) opaque: HashSet<u64>,
-    /// The steps that may still be spent on following its functions.
+    /// The steps that the data flow over its functions may still take.
     steps: Cell<u64>,
 }
 
@@ -80,7 +80,7 @@ impl<'f> Image<'f> {
         image.taken.sort_unstable();
         image.taken.dedup();
         let bytes = image.sections.iter().map(|section| section.1.len() as u64).sum::<u64>();
-        image.steps = Cell::new(STEPS.saturating_add(bytes.saturating_mul(STEPS_A_BYTE)));
+        image.steps = Cell::new(STEPS.saturating_add(bytes.saturating_mul(STEPS_PER_BYTE)));
         Some(image)
     }
 
@@ -101,8 +101,7 @@ impl<'f> Image<'f> {
         self.stubs[..after].last().is_some_and(|stubs| address < stubs.end)
     }
 
-    /// Returns whether a range that is not in the dictionary names the thread's block, and is none of the
-    /// runtime's.
+    /// Returns whether code that is not in the dictionary refers to the thread's block, and is not the runtime's.
     pub(super) fn changes_id(&self, range: &Range, name: &str) -> bool {
         let bytes = self.code(range);
         if !self.machine.may_address_thread(bytes) && self.slots.is_empty() {
@@ -118,7 +117,7 @@ impl<'f> Image<'f> {
         }
         let is_runtime =
             |name: String| ["pcce_", "__pcce_", "<pcce_runtime"].iter().any(|p| name.starts_with(p));
-        !(name.len() < LONGEST_OWN && is_runtime(names::demangle(name)))
+        !(name.len() < MAX_RUNTIME_NAME && is_runtime(names::demangle(name)))
     }
 
     pub(super) fn function(&self, range: &Range) -> Option<Function> {
@@ -150,7 +149,8 @@ impl<'f> Image<'f> {
         }
     }
 
-    /// A program at fixed addresses has no relocations that tell which words are addresses.
+    /// Finds the words of data that may be addresses of code. A program at fixed addresses has no relocations
+    /// for them.
     fn scan_data(&mut self) {
         let (mut low, mut high) = (u64::MAX, 0);
         for section in self.file.sections().filter(|s| s.kind() == SectionKind::Text) {
@@ -200,8 +200,8 @@ impl Surroundings for Image<'_> {
 
     fn address_taken(&self, from: u64, to: u64) -> &[u64] {
         let first = self.taken.partition_point(|a| *a < from);
-        let behind = self.taken.partition_point(|a| *a < to);
-        self.taken.get(first..behind).unwrap_or_default()
+        let end = self.taken.partition_point(|a| *a < to);
+        self.taken.get(first..end).unwrap_or_default()
     }
 
     fn spend(&self, steps: u64) -> bool {

@@ -1,4 +1,4 @@
-//! Into which functions one was inlined, by the debug information.
+//! The functions into which a function was inlined, from the debug information.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -11,14 +11,14 @@ use crate::names::demangle;
 
 #[derive(Default)]
 struct Entry {
-    /// As the linker knows it, or its bare name.
+    /// The linkage name, or else the bare name.
     name: Option<Reader>,
     /// The entry that has its name: a declaration, or what inlined calls refer to.
     origin: Option<usize>,
 }
 
-/// The functions, as in the source, into which those of the name were inlined. None without debug information
-/// that can be read.
+/// The names, as in the source, of the functions into which the wanted functions were inlined. None without
+/// debug information that can be read.
 pub(crate) fn inlined_into(file: &object::File<'_>, wanted: &Wanted) -> Option<BTreeSet<String>> {
     let dwarf = debug_information(file, stored(file)?)?;
     let mut units: Vec<Unit<Reader>> = Vec::new();
@@ -109,7 +109,7 @@ fn entry(unit: UnitRef<'_, Reader>, attributes: &[gimli::Attribute<Reader>]) -> 
 
 /// The name of the function whose entry is at an offset.
 fn name(entries: &HashMap<usize, Entry>, mut offset: usize) -> Option<String> {
-    // A declaration, its abstract function, and what is made of it.
+    // The longest chain: a copy of a function, its abstract function, and the declaration.
     for _ in 0..4 {
         let entry = entries.get(&offset)?;
         if let Some(name) = &entry.name {

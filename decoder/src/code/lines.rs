@@ -14,24 +14,24 @@ use super::dwarf::{Reader, debug_information, split_information};
 /// A function's name, and its number among namesakes: local functions of several files may share a name.
 pub(super) type Named<'a> = (&'a str, u32);
 
-/// Gives equal names of namesakes equal numbers.
+/// The numbers of names. A name has a number for each of its namesakes.
 pub(super) struct Names {
     pub(super) list: Vec<String>,
-    /// By namesake.
+    /// By the number of the namesake, and the name.
     index: HashMap<u32, HashMap<String, u32>>,
     /// The number of bytes that further names may have: strings in a file may share their bytes.
     left: usize,
 }
 
 /// Bound on the bytes of all names of a program's functions.
-const MOST_NAMES: usize = 1 << 27;
+const MAX_NAMES: usize = 1 << 27;
 
 impl Names {
     pub(super) fn new() -> Self {
-        Self { list: Vec::new(), index: HashMap::new(), left: MOST_NAMES }
+        Self { list: Vec::new(), index: HashMap::new(), left: MAX_NAMES }
     }
 
-    /// The number of a name; that of no name if there are too many.
+    /// The number of a name. If the names have too many bytes, this is the number of the empty name.
     pub(super) fn number(&mut self, (name, namesake): Named<'_>) -> u32 {
         let index = self.index.entry(namesake).or_default();
         if let Some(&number) = index.get(name) {
@@ -48,7 +48,7 @@ impl Names {
 
 pub(super) struct Lines {
     context: Option<addr2line::Context<Reader>>,
-    /// Debug information in files of its own, by name; none where it cannot be read.
+    /// Split debug information (`-gsplit-dwarf`), by the names of its files. None where it cannot be read.
     split: HashMap<PathBuf, Option<Arc<gimli::Dwarf<Reader>>>>,
     pub(super) files: Vec<String>,
     pub(super) places: Vec<Place>,
@@ -59,9 +59,9 @@ pub(super) struct Lines {
     left: u64,
 }
 
-/// Steps that a program of any size may take, and more for each byte of its file.
+/// Bounds on the steps: for any program, and for each byte of its file.
 const STEPS: u64 = 1 << 26;
-const STEPS_A_BYTE: u64 = 16;
+const STEPS_PER_BYTE: u64 = 16;
 
 impl Lines {
     /// Without debug information there are no places. `len`: the size of the file, in bytes.
@@ -70,7 +70,7 @@ impl Lines {
         Self {
             context: dwarf.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
             split: HashMap::new(),
-            left: STEPS.saturating_add(len.saturating_mul(STEPS_A_BYTE)),
+            left: STEPS.saturating_add(len.saturating_mul(STEPS_PER_BYTE)),
             files: Vec::new(),
             places: Vec::new(),
             file_index: HashMap::new(),
@@ -87,7 +87,7 @@ impl Lines {
                 LookupResult::Output(frames) => break frames,
                 LookupResult::Load { load, continuation } => {
                     let loaded = split(&mut self.split, &load);
-                    // Without it, it is not known what was inlined.
+                    // Without this file, it is not known what was inlined.
                     if loaded.is_none() {
                         return 0;
                     }
@@ -132,7 +132,7 @@ impl Lines {
                 caller: 0,
             });
         }
-        // Of a function that was inlined elsewhere, too, `-gline-tables-only` has the name without its scope.
+        // `-gline-tables-only` omits the scope from the name of a function that was also inlined elsewhere.
         if let Some(own) = chain.last_mut().filter(|_| is_mangled(function) && !has_linkage_name) {
             own.name = names.number((function, 0));
         }
@@ -148,7 +148,7 @@ impl Lines {
     }
 }
 
-/// The debug information that stands in a file of its own.
+/// The split debug information that addr2line asks for. Each file is read once.
 fn split(
     known: &mut HashMap<PathBuf, Option<Arc<gimli::Dwarf<Reader>>>>,
     load: &SplitDwarfLoad<Reader>,

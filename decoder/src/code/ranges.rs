@@ -8,8 +8,8 @@ use pcce_dictionary::code::Role;
 
 use super::unwind::Unwind;
 
-/// The roles that the dictionary gives to addresses. Where a linker has put one function in the place of
-/// another, the first one counts.
+/// The roles that the dictionary gives to addresses. Where a linker has replaced one function by another, the
+/// first one counts.
 pub(super) fn roles(modules: &[Module], addresses: &[(u64, Vec<u64>)]) -> BTreeMap<u64, (Role, bool)> {
     let mut roles = BTreeMap::new();
     // A module has a second list if its functions have second bodies, which record.
@@ -97,7 +97,7 @@ pub(super) fn ranges<'f>(
         });
     }
     for (start, role) in roles {
-        // A function without a length is not known well enough.
+        // A function without a symbol and an unwind entry has no known length, and is left out.
         if let Some(range) = starts.get_mut(&start) {
             (range.role, range.second) = role;
         }
@@ -109,8 +109,8 @@ pub(super) fn ranges<'f>(
         }
         match ranges.last() {
             Some(last) if last.start + last.len > range.start => {
-                // One inside another: an entry point of its own, or assembly. The instrumented one counts,
-                // and one with a name: the unwind tables take all stubs of the linker together.
+                // One range inside another: a second entry point, or assembly. An instrumented range is kept,
+                // and one with a name: the unwind tables have one entry for all stubs of the linker.
                 if last.role == Role::Plain && (range.role != Role::Plain || last.symbol.is_none()) {
                     let last = ranges.last_mut().expect("there is one");
                     last.len = range.start - last.start;
@@ -123,7 +123,7 @@ pub(super) fn ranges<'f>(
     ranges
 }
 
-/// Ends of symbols of parts (LLVM's `MachineBasicBlock::getSymbol`, `MachineFunctionSplitter`).
+/// Suffixes of the symbols of parts (LLVM's `MachineBasicBlock::getSymbol`, `MachineFunctionSplitter`).
 const SUFFIXES: [&str; 2] = [".cold", ".eh"];
 const NUMBERED: &str = ".__part.";
 
@@ -136,12 +136,12 @@ pub(super) fn whole(symbol: &str) -> Option<&str> {
     SUFFIXES.iter().find_map(|suffix| symbol.strip_suffix(suffix)).or_else(numbered)
 }
 
-/// Returns whether a symbol is that of a part.
+/// Returns whether a symbol names a part.
 pub(super) fn is_part(symbol: &str) -> bool {
     whole(symbol).is_some()
 }
 
-/// Returns whether a symbol is that of code which LLVM's machine outliner took out of several functions.
+/// Returns whether a symbol names code that LLVM's machine outliner took out of several functions.
 pub(super) fn is_outlined(symbol: &str) -> bool {
     symbol.starts_with("OUTLINED_FUNCTION_")
 }

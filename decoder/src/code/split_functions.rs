@@ -1,8 +1,8 @@
-//! Functions in several parts: compilers put basic blocks that seldom run, or each of them, elsewhere.
+//! Functions in several parts: compilers move cold basic blocks, or all of them, away from the entry.
 //!
-//! LLVM gives each part a symbol: that of its function, and [`SUFFIXES`] or [`NUMBERED`] with a number. Where
-//! several functions have that name, jumps tell to which of them the part belongs. If they do not, the part
-//! has no known function.
+//! LLVM gives each part a symbol: its function's name with one of [`SUFFIXES`], or with [`NUMBERED`] and a
+//! number. Where several functions have that name, jumps show to which of them the part belongs. Otherwise the
+//! part has no known function.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -80,7 +80,7 @@ fn by_jumps(
         let call = address == range.start && is_function(&all[found]);
         (address - range.start < range.len && !call).then_some(found)
     };
-    // The group of each, named by its smallest member.
+    // The group of each range, named by its smallest member.
     let mut groups: Vec<usize> = (0..all.len()).collect();
     for from in 0..all.len() {
         let range = &ranges[all[from]];

@@ -1,4 +1,4 @@
-//! The abstract state in front of an instruction: what is known of the id, the registers and the stack.
+//! The abstract state before an instruction: what is known of the id, the registers and the stack.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(super) enum Value {
     Address(u64),
 }
 
-/// The abstract state in front of an instruction.
+/// The abstract state before an instruction.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct AbstractState {
     pub(super) id: State,
@@ -130,7 +130,7 @@ impl AbstractState {
         }
     }
 
-    /// Forgets everything but the stack pointer, as behind code that may have done anything.
+    /// Forgets everything except the stack pointer, as after code that may have done anything.
     pub(super) fn forget_all(&mut self) {
         let stack_pointer = self.stack_pointer();
         *self = Self { id: State::Unknown, ..Self::entry(self.stack_pointer) };

@@ -11,7 +11,7 @@ use crate::names;
 use crate::source_path::direct;
 
 /// Bound on the calls that are inlined at one instruction: each point there shows them all.
-const MOST_INLINED: u16 = 1 << 10;
+const MAX_INLINED: u16 = 1 << 10;
 
 /// A name, with its demangled form once it was asked for.
 #[derive(Debug)]
@@ -26,13 +26,12 @@ pub(crate) struct CodeTable {
     files: Vec<String>,
     places: Vec<Place>,
     functions: Vec<FunctionCode>,
-    /// Names of instrumented functions, and whether all functions of a name leave their activations to no
-    /// other one.
+    /// Names of instrumented functions, and whether no function of the name leaves its activation to another
+    /// function.
     instrumented: HashMap<u32, bool>,
-    /// An instrumented function may leave its activation to another one.
+    /// True if an instrumented function may leave its activation to another one.
     pub(crate) may_leave: bool,
-    /// True if all frames on which a hybrid encoding relies were found to be so. Otherwise stack offsets tell
-    /// nothing.
+    /// True if all frames are where a hybrid encoding expects them. Otherwise stack offsets mean nothing.
     pub(crate) frames_hold: bool,
     /// Indices of instrumented functions, by module and function of the dictionary; true: of second bodies.
     rows: HashMap<(u32, u32, bool), usize>,
@@ -40,13 +39,13 @@ pub(crate) struct CodeTable {
     thunks: HashMap<u64, Thunk>,
 }
 
-/// A local function that pushes and calls on.
+/// A local function that pushes, and calls the function that it is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thunk {
     /// Module and function of the dictionary of the function that it is for.
     pub(crate) of: (u32, u32),
     /// True if it is a [`STUB`], whose frame has an id of the function; false if it is an [`OPEN_THUNK`], whose frame
-    /// has that of the open call.
+    /// has the id of the open call.
     pub(crate) is_stub: bool,
 }
 
@@ -92,7 +91,7 @@ impl CodeTable {
         let mut depths = vec![0_u16];
         for place in &code.places {
             depths.push(depths[place.caller as usize] + 1);
-            if depths.last() > Some(&MOST_INLINED) {
+            if depths.last() > Some(&MAX_INLINED) {
                 return Err("calls are inlined within one another more deeply than compilers do it");
             }
         }
@@ -132,7 +131,7 @@ impl CodeTable {
                 return Err("two functions are the same one of the dictionary");
             }
         }
-        // Nothing tells which of its bodies a function runs.
+        // It is not known which of its bodies a function runs.
         for (&(module, row, _), &second) in rows.iter().filter(|(row, _)| row.2) {
             if let Some(&first) = rows.get(&(module, row, false)) {
                 code.functions[first].stays &= code.functions[second].stays;
@@ -171,8 +170,8 @@ impl CodeTable {
         self.functions[..after].last().filter(|f| address - f.start < f.len)
     }
 
-    /// The code of a function of the dictionary, of its first body: indices of its module and in that. None if it
-    /// is not in the program, or a linker has put another function in its place.
+    /// The first body of a function of the dictionary, by the index of its module and its index in the module.
+    /// None if it is not in the program, or a linker has replaced it by another function.
     pub(crate) fn of(&self, module: u32, function: u32) -> Option<&FunctionCode> {
         self.rows.get(&(module, function, false)).map(|&row| &self.functions[row])
     }
@@ -182,8 +181,8 @@ impl CodeTable {
         self.instrumented.contains_key(&name)
     }
 
-    /// An instrumented function has this name, and no function of the name leaves its activation to another
-    /// one.
+    /// Returns whether an instrumented function has this name, and no function of the name leaves its activation
+    /// to another one.
     pub(crate) fn stays(&self, name: u32) -> bool {
         self.instrumented.get(&name).copied().unwrap_or(false)
     }
@@ -218,7 +217,7 @@ pub(crate) fn state(function: &FunctionCode, address: u64) -> State {
     row(&function.states, address - function.start).copied().unwrap_or(State::Unknown)
 }
 
-/// The callee of the call in front of a return address, if it is known. None if there is no call.
+/// The callee of the call before a return address, if it is known. None if there is no call.
 pub(crate) fn callee(function: &FunctionCode, return_address: u64) -> Option<Option<u32>> {
     let offset = u32::try_from(return_address.checked_sub(function.start)?).ok()?;
     let at = function.calls.binary_search_by_key(&offset, |c| c.0).ok()?;
@@ -264,8 +263,8 @@ mod tests {
             let (names, files) = (vec!["f".to_owned()], vec![String::new()]);
             CodeTable::new(Code { names, files, places: places.collect(), ..Code::default() }, &[])
         };
-        assert!(with(MOST_INLINED.into()).is_ok());
-        let error = with(u32::from(MOST_INLINED) + 1).err();
+        assert!(with(MAX_INLINED.into()).is_ok());
+        let error = with(u32::from(MAX_INLINED) + 1).err();
         assert_eq!(error, Some("calls are inlined within one another more deeply than compilers do it"));
     }
 

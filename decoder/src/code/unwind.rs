@@ -11,7 +11,7 @@ use super::flow::LandingPad;
 /// The entry of a function in the unwind tables.
 pub(super) struct Unwind {
     pub(super) len: u64,
-    /// None where they cannot be read.
+    /// The landing pads. None where they cannot be read.
     pub(super) pads: Option<Vec<LandingPad>>,
 }
 
@@ -27,13 +27,14 @@ pub(super) fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
     let table = file.section_by_name(".gcc_except_table");
     let exceptions = table.as_ref().and_then(|t| Some((t.address(), t.data().ok()?)));
     let frame = EhFrame::new(&data, LittleEndian);
-    // Many entries share one: it is parsed once.
+    // Many FDEs share a CIE: each CIE is parsed once.
     let mut common = HashMap::new();
     let mut common = |frame: &EhFrame<_>, bases: &BaseAddresses, offset: gimli::EhFrameOffset<usize>| {
         let parsed = common.entry(offset.0).or_insert_with(|| frame.cie_from_offset(bases, offset));
         parsed.clone()
     };
-    // The bytes that may still be read of the lists of calls: each function has its own.
+    // The bytes of call site tables that may still be read. Each function has a table of its own, so this is at
+    // most the whole section.
     let mut left = exceptions.map_or(0, |(_, data)| data.len());
     let mut entries = frame.entries(&bases);
     while let Ok(Some(entry)) = entries.next() {
@@ -54,7 +55,7 @@ pub(super) fn unwind_tables(file: &object::File<'_>) -> BTreeMap<u64, Unwind> {
 }
 
 /// Reads the call sites of the language-specific data area at an address, of the range that begins at `start`
-/// (the Itanium C++ ABI's, which GCC and LLVM write for all languages). `left`: more bytes than that are not
+/// (the Itanium C++ ABI's, which GCC and LLVM write for all languages). `left`: how many bytes may still be
 /// read.
 fn landing_pads(data: &[u8], address: u64, start: u64, left: &mut usize) -> gimli::Result<Vec<LandingPad>> {
     let len = data.len();

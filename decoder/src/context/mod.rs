@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::token::BuildId;
 
-/// The kinds of frames. All but [`FrameKind::Call`] are boundaries: places where the context says what it
+/// The kinds of frames. All except [`FrameKind::Call`] are boundaries: places where the context says what it
 /// does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -18,8 +18,8 @@ pub enum FrameKind {
     /// Code that is not instrumented was active here; the function is the one that was called, if its name is
     /// known.
     Uninstrumented,
-    /// The function was called, and replaced itself by what it called last (a tail call): its activation is
-    /// gone. Without a function: one or more did so, or may have done so ([`Frame::certain`]).
+    /// The function was called, and replaced itself by its last callee (a tail call): its activation is gone.
+    /// Without a function: one or more did so, or may have done so ([`Frame::certain`]).
     Tail,
     /// A signal interrupted the program here: the frames above are those of the handler.
     Signal,
@@ -32,8 +32,8 @@ pub enum FrameKind {
     /// The code of a shared library was active here whose dictionary was not given. Calls of other modules
     /// that led to it may be missing, too.
     UnknownModule,
-    /// The token was cut to fit its buffer: all further frames of the thread are missing. Behind
-    /// [`FrameKind::Thread`] or [`FrameKind::Task`]: what created the thread or submitted the task is
+    /// The token was cut to fit its buffer: all further frames of the thread are missing. After
+    /// [`FrameKind::Thread`] or [`FrameKind::Task`]: the calls that created the thread or submitted the task are
     /// missing.
     Truncated,
     /// The chain of frames on the stack was damaged here, or left for another stack unannounced: all further
@@ -60,7 +60,7 @@ impl FrameKind {
     }
 }
 
-/// A frame of a context: one line of it, as people read it.
+/// A frame of a context, which is shown as one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Frame<'d> {
     pub kind: FrameKind,
@@ -74,7 +74,7 @@ pub struct Frame<'d> {
     pub line: Option<u32>,
     /// Column, from 1.
     pub column: Option<u32>,
-    /// The function was inlined into that of the next frame.
+    /// True if the function was inlined into that of the next frame.
     pub inlined: bool,
     /// For [`FrameKind::Tail`] without a function: it is known that something is missing here. Only text shows it.
     #[serde(skip)]
@@ -86,11 +86,11 @@ pub struct Frame<'d> {
     pub build_id: Option<BuildId>,
 }
 
-/// A part of a context that is shown in one go. The numbers are those of the decoder's symbols.
+/// A part of a context whose frames are shown together. The numbers are those of the decoder's symbols.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Piece {
     Site(u32),
-    /// A capture of the place of this one ([`NumberPlace`](pcce_dictionary::NumberPlace)), in whatever line.
+    /// A capture at the place of this site ([`NumberPlace`](pcce_dictionary::NumberPlace)), in any line.
     AnyLine(u32),
     Function(u32),
     Uninstrumented(Option<u32>),
@@ -113,6 +113,42 @@ pub(crate) enum Piece {
     Damaged,
 }
 
+/// What a piece says about the calls of its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PieceClass {
+    /// A call, by its site.
+    Call(u32),
+    /// A function, or a place in one, that is active without a call site: the innermost one of a point.
+    Function,
+    /// Code that is not instrumented.
+    Outside,
+    /// Functions have left their activations to others.
+    Left,
+    /// A signal handler begins here.
+    Handler,
+    /// The thread, or the task, begins here.
+    Origin,
+    /// Calls may be missing here.
+    Missing,
+}
+
+impl Piece {
+    pub(crate) fn class(self) -> PieceClass {
+        match self {
+            Self::Site(site) => PieceClass::Call(site),
+            Self::AnyLine(_) | Self::Function(_) | Self::Place(..) => PieceClass::Function,
+            Self::Uninstrumented(_) | Self::Absent(_) | Self::Named(FrameKind::Uninstrumented, ..) => {
+                PieceClass::Outside
+            }
+            Self::Tail(_) | Self::MayHaveLeft | Self::Named(FrameKind::Tail, ..) => PieceClass::Left,
+            Self::Named(..) => PieceClass::Function,
+            Self::Signal => PieceClass::Handler,
+            Self::Thread | Self::Task => PieceClass::Origin,
+            Self::Unknown(_) | Self::UnknownModule(_) | Self::Truncated | Self::Damaged => PieceClass::Missing,
+        }
+    }
+}
+
 /// The pieces from the end of the run before up to `end`, `count` times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
@@ -128,8 +164,7 @@ pub struct Context {
     pub(crate) runs: Vec<Run>,
     /// The token's images, with the number of the decoder's image where it was given.
     pub(crate) images: Vec<(BuildId, Option<u32>)>,
-    /// Instrumented functions of pieces that show where a signal struck, or where what it interrupted goes
-    /// on, by the numbers of the pieces.
+    /// The instrumented functions of the pieces of interrupted points, by the numbers of the pieces.
     owners: Vec<(usize, u32)>,
     pub(crate) absent: Vec<Absent>,
 }
@@ -173,7 +208,7 @@ impl Context {
 
     /// Adds a piece of the machine code of an instrumented function.
     pub(crate) fn push_of(&mut self, piece: Piece, function: u32) {
-        // Pieces may have been taken away.
+        // Pieces may have been removed since.
         let number = self.pieces.len();
         let kept = self.owners.partition_point(|&(other, _)| other < number);
         self.owners.truncate(kept);

@@ -1,12 +1,11 @@
-//! Contexts across threads: a token, and behind `+` the tokens of its thread's origin: of the thread's
-//! creation, or of the submission of the task that it runs, then of where that thread came from, and so on
-//! (docs/formats.md).
+//! Contexts across threads: a token, and after `+` the tokens of its thread's origin: of the thread's creation, or of
+//! the submission of the task that it runs, then of the origin of that thread, and so on (docs/formats.md).
 
 use pcce_abi::token::SUBMITTED;
 
 use crate::context::{Context, Piece, Run};
 
-/// Stands in the place of a token where that and older ones were left out.
+/// Replaces a token where that and older ones were left out.
 const CUT: &[u8] = b"~";
 
 /// A context that goes on in another thread.
@@ -22,25 +21,25 @@ pub(crate) struct Parts<'t> {
     pub(crate) first: &'t [u8],
     /// The origins, innermost first.
     pub(crate) origins: Vec<Origin<'t>>,
-    /// The boundary behind which older ones were left out.
+    /// The boundary after which older origins were left out.
     pub(crate) cut: Option<Piece>,
 }
 
-/// Takes a word apart; none if it is a single token.
+/// Splits a word into its parts. None if it is a single token.
 pub(crate) fn split(text: &[u8]) -> Option<Parts<'_>> {
     memchr::memchr(b'+', text)?;
     let mut parts = text.split(|&byte| byte == b'+');
     let first = parts.next().unwrap_or_default();
     let mut origins: Vec<Origin<'_>> = parts.map(origin).collect();
     let cut = origins.pop_if(|last| last.token == CUT).map(|last| last.boundary);
-    // Nothing behind the `+`: a thread whose origin is not known, as the main thread.
+    // Nothing follows the `+`: the origin of the thread is not known, as that of the main thread.
     if cut.is_none() && text.iter().filter(|&&byte| byte == b'+').count() == 1 {
         origins.pop_if(|last| last.token.is_empty() && matches!(last.boundary, Piece::Thread));
     }
     Some(Parts { first, origins, cut })
 }
 
-/// A part behind `+`.
+/// The origin in a part after `+`.
 fn origin(part: &[u8]) -> Origin<'_> {
     match part.split_first() {
         Some((&SUBMITTED, token)) => Origin { boundary: Piece::Task, token },
@@ -49,7 +48,7 @@ fn origin(part: &[u8]) -> Origin<'_> {
 }
 
 impl Context {
-    /// Adds the context that goes on behind a boundary between threads.
+    /// Adds the context that goes on after a boundary between threads.
     pub(crate) fn append(&mut self, origin: &Self) {
         let (pieces, images) = (self.pieces.len(), self.images.len() as u32);
         let absent = self.absent.len() as u32;
@@ -64,13 +63,13 @@ impl Context {
         self.absent.extend_from_slice(&origin.absent);
     }
 
-    /// Adds that older origins are missing, behind a boundary between threads.
+    /// Adds a boundary between threads, after which older origins are missing.
     pub(crate) fn cut_origins(&mut self, boundary: Piece) {
         self.pieces.extend([boundary, Piece::Truncated]);
         self.close();
     }
 
-    /// Makes one run of the pieces behind the last one.
+    /// Makes one run of the pieces after the last run.
     fn close(&mut self) {
         self.runs.push(Run { end: self.pieces.len(), count: 1 });
     }

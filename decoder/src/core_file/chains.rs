@@ -7,10 +7,10 @@ use super::Core;
 use crate::numbers::{NumberError, Numbers, Source};
 use crate::token::BuildId;
 
-/// More numbers are not read.
-const MOST: u64 = 1 << 26;
-/// In numbers of places that the process has not given: the rest is an address of the process, or 0 for the
-/// place 0 of the program.
+/// Bound on the numbers that are read.
+const MAX_NUMBERS: u64 = 1 << 26;
+/// The bit that marks a number made here for a place, instead of one that the process gave. The other bits are an
+/// address of the process, or 0 for the place 0 of the program.
 const ADDRESS: u64 = 1 << 63;
 
 /// The nodes of the process, and its images.
@@ -18,7 +18,7 @@ const ADDRESS: u64 = 1 << 63;
 struct Chains {
     /// ⟨number, key⟩, by number.
     nodes: Vec<(u64, [u64; 3])>,
-    /// ⟨start, end, what was added to addresses, build id⟩; the first one is the program.
+    /// ⟨start, end, load bias, build id⟩; the first one is the program.
     images: Vec<(u64, u64, u64, BuildId)>,
     signal_site: Option<u64>,
     hybrid: bool,
@@ -36,7 +36,7 @@ impl Core {
             .or_else(|| self.images.iter().find_map(|image| image.symbol(&image.bytes, SYMBOL)))?;
         let places = self.places(debug)?;
         let word = |address: u64, index: u64| self.word(address.wrapping_add(8 * index));
-        let used = word(chains, BLOCKS as u64)?.min(MOST);
+        let used = word(chains, BLOCKS as u64)?.min(MAX_NUMBERS);
         let mut nodes = Vec::new();
         let mut left = used;
         for block in 0..BLOCKS as u64 {
@@ -85,7 +85,7 @@ impl Chains {
         Entry::Place { build_id: bytes, len: build_id.as_bytes().len() as u8, address }
     }
 
-    /// Returns whether a name is that of signals' frames.
+    /// Returns whether a name is the one of the frames of signals.
     fn is_signal(&self, name: u64) -> bool {
         let Some(site) = self.signal_site else { return false };
         if name & INTERNED == 0 {

@@ -1,4 +1,4 @@
-//! Crash reports (docs/formats.md): those that the runtime library writes, and the same of core files.
+//! Crash reports (docs/formats.md): of the runtime library, and of core files in the same format.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ pub const CONTEXT_KEY: &[u8] = b"context: ";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub program: String,
-    /// Its build id, in hexadecimal digits; empty without one.
+    /// The program's build id, in hexadecimal digits; empty without one.
     pub build_id: String,
     pub process: Option<i32>,
     /// The file in which it has recorded its calls, if it has.
@@ -23,7 +23,7 @@ pub struct Report {
     pub signal: Option<Signal>,
     /// The threads, the one that crashed first.
     pub threads: Vec<Thread>,
-    /// What is missing, and why.
+    /// The missing parts, with the reasons.
     pub incomplete: Vec<String>,
     /// False if it ends before its last line.
     pub is_whole: bool,
@@ -53,7 +53,7 @@ pub struct Thread {
 /// The context of a thread in a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Context {
-    /// The token and, behind `+`, those of where the thread comes from.
+    /// The token and, after `+`, the tokens of where the thread comes from.
     Token(String),
     /// There is none, for this reason, as the report says it.
     Missing(String),
@@ -66,7 +66,7 @@ impl Default for Context {
 }
 
 impl Context {
-    /// The token and, behind `+`, those of where the thread comes from.
+    /// The token and, after `+`, the tokens of where the thread comes from.
     pub fn token(&self) -> Option<&str> {
         match self {
             Self::Token(token) => Some(token),
@@ -85,7 +85,7 @@ impl From<&str> for Context {
     }
 }
 
-/// Reads the crash reports in a text, between which other lines may stand.
+/// Reads the crash reports in a text. It may have other lines between them.
 pub fn read(text: &str) -> Vec<Report> {
     let mut reports: Vec<Report> = Vec::new();
     for line in text.lines() {
@@ -174,7 +174,7 @@ impl Report {
         }
     }
 
-    /// The token of the thread that crashed and, behind `+`, those of where it comes from.
+    /// The token of the thread that crashed and, after `+`, the tokens of where it comes from.
     pub fn token(&self) -> Option<&str> {
         self.threads.first()?.context.token()
     }
@@ -270,7 +270,7 @@ end: complete
             ],
             is_whole: true,
         };
-        // What is no report stands around it, and the next one ends early.
+        // Other text surrounds the report, and the next one ends early.
         let text =
             format!("thread: 1\n{TEXT}program: cat\npcce-crash-report: 1\nbuild-id: none\nsignal: ?\n");
         assert_eq!(read(&text), [whole, Report::default()]);

@@ -13,10 +13,10 @@ pub enum CoreError {
     /// A file cannot be read.
     #[error("{}: cannot be read: {cause}", .path.display())]
     Io { path: PathBuf, cause: io::Error },
-    /// It is no ELF file, or a damaged one.
+    /// The file is no ELF file, or a damaged one.
     #[error("{}: {cause}; copy it again", .path.display())]
     Elf { path: PathBuf, cause: object::Error },
-    /// It is another kind of file.
+    /// The file is no core file.
     #[error(
         "{}: not a core file of an {} Linux program; the program comes first: pcce core PROGRAM CORE",
         .0.display(),
@@ -25,7 +25,7 @@ pub enum CoreError {
     NotACore(PathBuf),
     #[error("{}: it holds no thread's registers; it was cut, or is no process's core file", .0.display())]
     NoThread(PathBuf),
-    /// The core is another program's.
+    /// The core file is another program's.
     #[error("{}: the core file is of another build than {}: {what}; give the program that crashed", .core.display(), .program.display())]
     OtherProgram { core: PathBuf, program: PathBuf, what: String },
     /// Nothing says where the threads' state is.

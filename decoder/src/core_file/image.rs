@@ -14,7 +14,7 @@ use crate::token::BuildId;
 
 /// An executable or shared library of the process.
 pub struct Image {
-    /// Its file; none for the kernel's own.
+    /// Its file. None for the image of the kernel (vDSO).
     pub path: Option<PathBuf>,
     pub bytes: Vec<u8>,
     pub(super) start: u64,
@@ -29,17 +29,17 @@ pub struct Image {
 impl Image {
     /// None if the file is no ELF file of this kind.
     pub(super) fn new(path: Option<PathBuf>, bytes: Vec<u8>, start: u64) -> Option<Self> {
-        /// Between segments there is little more than what aligns them.
-        const MOST_BETWEEN: u64 = 1 << 26;
+        /// Bound on the gaps between segments, which serve to align them.
+        const MAX_BETWEEN: u64 = 1 << 26;
         let header = elf::FileHeader64::<LE>::parse(&*bytes).ok()?;
         let programs = header.program_headers(LE, &*bytes).ok()?;
         let loads = || programs.iter().filter(|p| p.p_type(LE) == elf::PT_LOAD);
         let first = loads().map(|p| p.p_vaddr(LE)).min()? & !0xfff;
         let last = loads().map(|p| p.p_vaddr(LE).saturating_add(p.p_memsz(LE))).max()?;
         let filled = loads().map(|p| p.p_vaddr(LE).saturating_add(p.p_filesz(LE))).max()?;
-        // Segments have their own places in the file.
+        // Segments share no bytes of the file.
         let stored = loads().try_fold(0_u64, |sum, p| sum.checked_add(p.p_filesz(LE)))?;
-        let most = bytes.len() as u64 + MOST_BETWEEN;
+        let most = bytes.len() as u64 + MAX_BETWEEN;
         let size = filled.checked_sub(first).filter(|size| *size <= most && stored <= most)?;
         let mut memory = vec![0; size as usize];
         for load in loads() {

@@ -3,8 +3,8 @@
 //! A core file holds registers and the memory that the program had written; the rest is in the files of
 //! program and shared libraries. From these, [`Core::report`] makes for each thread the token that
 //! `pcce_token_at` would have written: the walk over the stack is the runtime library's own
-//! (`pcce_abi::unwind`). Nothing that is read is trusted: a chain of frames counts as far as it lies on the
-//! stack on which the thread ran.
+//! (`pcce_abi::unwind`). No content is trusted: a chain of frames counts as far as it lies on the stack on
+//! which the thread ran.
 
 mod chains;
 pub mod crash_report;
@@ -45,7 +45,7 @@ pub struct Core {
     cache: ReadCache<File>,
     /// Memory: address, size, offset in the file. By ascending address.
     segments: Vec<(u64, u64, u64)>,
-    /// Where memory could be executed.
+    /// The ranges of executable memory.
     executable: Vec<std::ops::Range<u64>>,
     threads: Vec<State>,
     process: Option<i32>,
@@ -56,8 +56,8 @@ pub struct Core {
     left: Left,
 }
 
-/// The amounts that may still be read of the process, so that a small file that refers to itself, over and
-/// over, takes no longer.
+/// The amounts that may still be read of the process. They bound the time for a small file that refers to itself
+/// again and again.
 struct Left {
     /// Pushed frames, of all threads. Each takes words of its own.
     frames: Cell<u64>,
@@ -65,11 +65,11 @@ struct Left {
 }
 
 /// Bytes of unwind tables that the walks over all stacks may read.
-const MOST_TABLES: u64 = 1 << 28;
+const MAX_TABLES: u64 = 1 << 28;
 /// Bytes of shared libraries that are read.
-const MOST_LIBRARIES: u64 = 1 << 28;
+const MAX_LIBRARIES: u64 = 1 << 28;
 
-/// Takes from what is left; false if that is not enough.
+/// Takes `count` from `left`. Returns false if less is left.
 fn take(left: &Cell<u64>, count: u64) -> bool {
     let rest = left.get().checked_sub(count);
     left.set(rest.unwrap_or(0));
@@ -118,7 +118,7 @@ impl Core {
                     executable.push(start..start.saturating_add(program.p_memsz(LE)));
                 }
                 if program.p_type(LE) == elf::PT_NOTE {
-                    // Each has its own place in the file.
+                    // Segments share no bytes of the file.
                     let Some(left) = notes_left.checked_sub(program.p_filesz(LE)) else { continue };
                     notes_left = left;
                 }
@@ -143,7 +143,7 @@ impl Core {
             signal: notes.signal,
             files: Vec::new(),
             images: Vec::new(),
-            left: Left { frames: Cell::new(1 + len / layout::FRAME_SIZE), tables: Cell::new(MOST_TABLES) },
+            left: Left { frames: Cell::new(1 + len / layout::FRAME_SIZE), tables: Cell::new(MAX_TABLES) },
         };
         core.find_images(&notes.files, &notes.auxiliary, program, bytes)?;
         core.files = notes.files;
@@ -177,14 +177,14 @@ impl Core {
             return Err(other("the program in memory has another build id".to_owned()));
         }
         let mut images = vec![main];
-        let mut left = MOST_LIBRARIES;
+        let mut left = MAX_LIBRARIES;
         let mut known = HashSet::new();
         for mapping in files {
             let own = own.is_some_and(|own| own.name == mapping.name);
             if mapping.offset != 0 || own || images.iter().any(|i| i.contains(mapping.start)) {
                 continue;
             }
-            // Not pipes and devices, which may have no end, and no file under several names.
+            // Pipes and devices may have no end. A file counts once, even if it has several names.
             let Ok(name) = fs::canonicalize(&mapping.name) else { continue };
             let Ok(about) = fs::metadata(&name) else { continue };
             if !about.is_file() || about.len() > left || !known.insert(name) {
@@ -207,23 +207,23 @@ impl Core {
         Ok(())
     }
 
-    /// Returns whether what the core file holds of an image's notes, its build id among them, is what the
-    /// file says.
+    /// Returns whether the notes of an image, its build id among them, are the same in the core file, as far as
+    /// that has them.
     fn fits(&self, image: &Image) -> bool {
         let Ok(header) = elf::FileHeader64::<LE>::parse(&*image.bytes) else { return false };
         let Ok(programs) = header.program_headers(LE, &*image.bytes) else { return false };
-        /// Notes of programs have some hundred bytes.
-        const LONGEST: u64 = 1 << 16;
-        const MOST: usize = 16;
+        /// Bounds on the notes of an image. Real ones have some hundred bytes.
+        const MAX_NOTE: u64 = 1 << 16;
+        const MAX_NOTES: usize = 16;
         let notes = programs.iter().filter(|p| p.p_type(LE) == elf::PT_NOTE);
-        notes.filter(|note| note.p_filesz(LE) <= LONGEST).take(MOST).all(|note| {
+        notes.filter(|note| note.p_filesz(LE) <= MAX_NOTE).take(MAX_NOTES).all(|note| {
             let Ok(data) = note.data(LE, &*image.bytes) else { return false };
             let address = note.p_vaddr(LE).wrapping_add(image.bias);
             self.memory(address, data.len() as u64).is_none_or(|memory| memory == data)
         })
     }
 
-    /// Where the core file holds an address: the offset, and how many bytes follow.
+    /// The offset of an address in the core file, and the number of bytes from there to the end of the segment.
     fn place(&self, address: u64) -> Option<(u64, u64)> {
         let after = self.segments.partition_point(|s| s.0 <= address);
         let (start, size, offset) = self.segments[..after].last()?;
@@ -252,17 +252,17 @@ impl Core {
     fn written_word(&self, address: u64) -> Option<u64> {
         const PAGE: u64 = 4096;
         let (offset, _) = self.place(address).filter(|place| place.1 >= 8)?;
-        // Pages of the file, since each piece that is read is kept.
+        // Whole pages are read, since the cache keeps each piece that was read.
         let page = offset & !(PAGE - 1);
         let bytes = match (&self.cache).read_bytes_at(page, PAGE) {
             Ok(bytes) if offset - page <= PAGE - 8 => &bytes[(offset - page) as usize..],
-            // At the file's end, or over a page's.
+            // The word is at the file's end, or crosses the end of a page.
             _ => (&self.cache).read_bytes_at(offset, 8).ok()?,
         };
         Some(u64::from_le_bytes(*bytes.first_chunk()?))
     }
 
-    /// The segment with an address: all of the stack, for one in a stack.
+    /// The segment with an address. If the address is in a stack, this is the whole stack.
     fn segment(&self, address: u64) -> Option<(u64, u64)> {
         let after = self.segments.partition_point(|s| s.0 <= address);
         let &(start, size, _) = self.segments[..after].last()?;
@@ -273,8 +273,8 @@ impl Core {
     /// The contexts of all threads. `debug` is the content of the program's debug file, if it has one.
     ///
     /// # Errors
-    /// [`CoreError::NoState`] if the program does not say where they are, [`CoreError::OtherVersion`] if they
-    /// are not where this version has them.
+    /// [`CoreError::NoState`] if the program does not say where its threads keep their contexts,
+    /// [`CoreError::OtherVersion`] if another version of the runtime keeps them.
     pub fn report(&self, debug: Option<&[u8]>) -> Result<Report, CoreError> {
         let main = &self.images[0];
         let program = main.path.clone().unwrap_or_default();

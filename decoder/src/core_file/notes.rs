@@ -14,7 +14,7 @@ pub(super) struct State {
 pub(super) struct Mapping {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// In the file, in bytes.
+    /// The offset in the file, in bytes.
     pub(super) offset: u64,
     pub(super) name: PathBuf,
 }
@@ -69,8 +69,8 @@ impl Notes {
                 });
                 self.auxiliary.extend(pairs);
             }
-            // `siginfo_t`: signal, error, code; the address or the sender at 16. There is one a process, or
-            // one a thread.
+            // `siginfo_t`: signal, error, code; the address or the sender at 16. A core file has one for the
+            // process, or one for each thread.
             NT_SIGINFO if self.threads.len() < 2 => {
                 if let (Some(number @ 1..), Some(code)) = (int(0), int(8)) {
                     let fault = code > 0 && code != 0x80 && matches!(number, 4 | 5 | 7 | 8 | 11);
@@ -89,7 +89,8 @@ impl Notes {
     }
 }
 
-/// Count, size of a page; for each mapping start, end, offset in pages; then the names.
+/// Reads the mappings: their count, the size of a page; for each mapping start, end, offset in pages; then the
+/// names.
 fn mappings(content: &[u8]) -> Option<Vec<Mapping>> {
     use std::os::unix::ffi::OsStrExt;
     let mut words = content.chunks_exact(8).map(|w| u64::from_le_bytes(*w.first_chunk().expect("8 bytes")));

@@ -22,17 +22,17 @@ use crate::code::machine::{Effect, Memory, Operand, Update};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoreTrace {
     pub path: PathBuf,
-    /// Where in it the next word of a thread would go, and the bits that the thread had pending.
+    /// For each thread: the offset in the file at which its next word would go, and its pending bits.
     pending: Vec<(u64, u64)>,
 }
 
 impl CoreTrace {
-    /// Copies the trace, and puts the pending bits to the ends of the threads' streams.
+    /// Copies the trace, and appends the pending bits to the threads' streams.
     pub fn write(&self, to: &Path) -> io::Result<()> {
         fs::copy(&self.path, to)?;
         let file = OpenOptions::new().read(true).write(true).open(to)?;
         for &(at, pending) in &self.pending {
-            // They may be written already.
+            // The bits may be in the file already.
             if word(&file, at)? == 0 && word(&file, at + 8)? == 0 && word(&file, at - 8)? != pending {
                 if pending >= FULL {
                     file.write_all_at(&pending.to_le_bytes(), at)?;
@@ -46,7 +46,7 @@ impl CoreTrace {
     }
 }
 
-/// A word of a file; 0 behind its end.
+/// A word of a file; 0 past its end.
 fn word(file: &File, at: u64) -> io::Result<u64> {
     let mut bytes = [0; 8];
     match file.read_exact_at(&mut bytes, at) {
@@ -108,7 +108,7 @@ impl Core {
                 };
             }
         }
-        // Both change the pending bits by one instruction, when they are in the file or before.
+        // Both of these functions change the pending bits by one instruction.
         let is_fast = |name: &str| matches!(name, functions::FLUSH | functions::ENTER);
         let file = object::File::parse(&*image.bytes).ok()?;
         let at = pc.wrapping_sub(image.bias);

@@ -33,7 +33,7 @@ impl<'c> Process<'c> for Snapshot<'c> {
 }
 
 impl Core {
-    /// The token of a thread, and behind `+` those of where it comes from.
+    /// The token of a thread, and after `+` the tokens of where the thread comes from.
     pub(super) fn context(&self, thread: &State, places: &Places) -> Option<String> {
         let block = thread.registers.thread_pointer.wrapping_add(places.block);
         let field = |offset: u64| self.word(block.wrapping_add(offset));
@@ -58,8 +58,7 @@ impl Core {
         Some(word)
     }
 
-    /// The bounds of the stack on which a thread runs, as far as they are known. `own`: those that it keeps
-    /// itself.
+    /// The bounds of the stack on which a thread runs, as far as they are known. `own`: the bounds in its block.
     fn stack(&self, sp: u64, own: (u64, u64)) -> Option<(u64, u64)> {
         if own.1 != 0 && own.1 != u64::MAX && own.0 <= sp && sp < own.1 {
             return Some(own);
@@ -68,7 +67,7 @@ impl Core {
         (own.1 == 0 || own.1 == u64::MAX).then(|| self.segment(sp))?
     }
 
-    /// The text in a record of `size` bytes, at this offset, with its length at another one; none if it is
+    /// The text at offset `text` in a record of `size` bytes, with its length at offset `len`. None if it is
     /// empty.
     fn text(&self, record: u64, len: u64, text: u64, size: u64) -> Option<String> {
         record.checked_add(size)?;
@@ -178,7 +177,7 @@ impl Walk<'_> {
     }
 
     /// Adds the frame that a link leads to. Returns the frame's own link, and whether that can be followed;
-    /// None if the frame is none.
+    /// None if there is no frame.
     fn next_frame<M: Unwind>(&mut self, link: u64) -> Option<(u64, bool)> {
         let at = frame(link);
         let word = |i: u64| self.core.word(at.checked_add(i * 8)?);
@@ -188,8 +187,8 @@ impl Walk<'_> {
         }
         let (site, left) = (unmarked(marked), link & layout::LEFT != 0);
         let to = frame(prev);
-        // A link leads upwards; only that of a signal handler on its own stack may lead anywhere on the
-        // thread's.
+        // A link leads upwards. Only the link of a signal handler on its own stack may lead anywhere on the
+        // thread's stack.
         let inside = |a: u64| self.stack.is_some_and(|(low, high)| (low..high).contains(&a));
         let possible = if inside(at) { at < to && inside(to) } else { at < to || inside(to) };
         let possible = to == 0 || possible;
@@ -241,7 +240,7 @@ impl Walk<'_> {
         if self.places.hybrid { self.site_byte(site) } else { 0 }
     }
 
-    /// Where distances count from in the sub-path above a link; 0 if that is not known.
+    /// The place from which distances count in the sub-path above a link; 0 if that is not known.
     fn offset_base(&self, link: u64) -> u64 {
         let at = frame(link);
         if at == 0 {
@@ -253,7 +252,7 @@ impl Walk<'_> {
         if known { at } else { 0 }
     }
 
-    /// `base`: where distances count from.
+    /// The point of a walk, with this id. `base`: the place from which distances count.
     fn point(&mut self, id: u64, walked: &Interruption, base: u64) -> Point {
         let addresses = walked.addresses().zip(walked.frames()).map(|((address, exact), cfa)| {
             let distance = if self.places.hybrid { abi::SiteByte::distance(cfa, base as usize) } else { 0 };

@@ -103,5 +103,5 @@ pub enum DecodeError {
     },
 }
 
-/// The cure for what no build writes.
+/// The advice for a dictionary that no build writes.
 const DAMAGED: &str = "write the dictionary again with `pcce dict`, and if this stays, please report it";

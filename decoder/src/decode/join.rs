@@ -18,8 +18,8 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// Adds the boundary above a call that does not tell by itself what runs next: one that pushed, or an
-    /// open one. `left`: the callee is known to have left its activation to another function.
+    /// Adds the boundary above a call that does not itself determine the function that runs next: one that pushed,
+    /// or an open one. `left`: the callee is known to have left its activation to another function.
     pub(super) fn below_call(&mut self, site: u32, left: bool, above: Above) {
         let symbols = &self.images.symbols;
         let kind = self.kind(site);
@@ -53,16 +53,15 @@ impl Decoding<'_, '_> {
         }
     }
 
-    /// Adds the boundary above a frame that tells only that the function entered there has pushed, too, and
-    /// whether it has left its activation to another one. The next frame tells who called it.
+    /// Adds the boundary above a frame that says only that the function entered there has pushed, too, and whether
+    /// it has left its activation to another one. The next frame shows its caller.
     pub(super) fn below_entered(&mut self, left: bool, above: Above) {
         if left && matches!(above, Above::Root(_)) {
             self.left(true);
         }
     }
 
-    /// Adds that functions have left their activations here, whichever they were, or may have done so: one
-    /// boundary for all of them.
+    /// Adds one boundary for all functions that have left their activations here, or may have done so.
     pub(super) fn left(&mut self, certainly: bool) {
         match self.context.pieces.last_mut() {
             Some(Piece::Tail(_)) => {}
@@ -163,7 +162,7 @@ impl Decoding<'_, '_> {
             }
             Above::Root(_) | Above::UnknownModule(_) | Above::Plain(false) => {}
         }
-        // It is that of the code further in.
+        // Code further in may have shown the same image already.
         let id = self.context.images[image as usize].0;
         let absent = &self.context.absent;
         let same = |piece: &mut Piece| matches!(piece, Piece::Absent(n) if absent[*n as usize].id == id);

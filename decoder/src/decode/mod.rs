@@ -2,9 +2,9 @@
 //! Algorithm 2 (§4) decodes.
 //!
 //! A token is a capture and a chain of pushed frames. Each of them names a site and an id, and these two name
-//! exactly one sub-path, together with the function where it starts if a direct call tells: then the next
-//! frame outwards names that ([`Start`]). The code *between* two sub-paths is known exactly if the push was
-//! made for a call of the function in which the inner sub-path starts. Where it is not known, or not
+//! exactly one sub-path. If a direct call began it, the function in which it starts is needed, too: the next
+//! frame outwards names that function ([`Start`]). The code *between* two sub-paths is known exactly if the
+//! push was made for a call of the function in which the inner sub-path starts. Where it is not known, or not
 //! instrumented, a boundary says so; nothing is ever filled in.
 //!
 //! A number of `pcce_context()` names the sub-path that it was taken in, or is one of a [`Numbers`].
@@ -117,7 +117,7 @@ impl Decoder {
         Some(numbers.read(number).ok()?.token)
     }
 
-    /// Decodes the context of the entry of a function, of its id and the record of its chain in a file of
+    /// Decodes the context at the entry of a function, from its id and the record of its chain in a file of
     /// numbers (0: no frame was pushed).
     pub(crate) fn decode_entry(
         &self,
@@ -177,8 +177,8 @@ impl Decoding<'_, '_> {
         // True if one of the next frame's repetitions has been shown.
         let mut consumed = false;
         if let Some(point) = &token.point {
-            let behind = token.cut || token.damaged;
-            let more = behind || !token.frames.is_empty() || !token.signals.is_empty();
+            let incomplete = token.cut || token.damaged;
+            let more = incomplete || !token.frames.is_empty() || !token.signals.is_empty();
             let below = self.below_point(token, 0, signals.peek().map(|s| s.0));
             Joined { above, consumed } = self.point(point, &below, more, !token.other_state)?;
         }
@@ -258,15 +258,15 @@ impl Decoding<'_, '_> {
         self.walk(site, capture.id, Distance::OfActivation(capture.distance), begin)
     }
 
-    /// The beginning of the sub-path that ends inside (above) a frame of the token, or behind the last one.
+    /// The beginning of the sub-path that ends inside (above) a frame of the token, or after the last frame.
     /// `next_signal`: the number of frames that are further in than the next signal that is not yet shown.
     pub(super) fn begin(&self, token: &Token, number: usize, next_signal: Option<usize>) -> Begin {
         match token.frames.get(number) {
-            // A handler starts one.
+            // A signal handler starts a sub-path.
             _ if next_signal == Some(number) => Begin::BY_ID,
             Some(frame) => self.pushes_into(token, frame),
             None if token.start_missing => Begin { start: Start::Unknown, base: None },
-            // `main` does: distances count from its activation.
+            // `main` starts one: distances count from its activation.
             None => Begin { start: Start::ById, base: (!token.cut && !token.damaged).then_some(0) },
         }
     }
@@ -292,13 +292,13 @@ impl Decoding<'_, '_> {
     /// [`Self::begin`].
     fn below_point<'t>(&self, token: &'t Token, number: usize, next_signal: Option<usize>) -> Below<'t> {
         let begin = self.begin(token, number, next_signal);
-        // Another signal, with no frame in between, has none of a call behind it.
+        // If another signal follows directly, the next frame is not below this point.
         let frame = token.frames.get(number).filter(|_| next_signal != Some(number));
-        let behind = match frame {
+        let outer = match frame {
             Some(frame) if frame.count > 1 => begin,
             _ => self.begin(token, number + 1, next_signal),
         };
-        Below { frame, begin, behind }
+        Below { frame, begin, outer }
     }
 
     /// Adds `count` equal frames. The sub-paths of all but the last begin at `own`.
@@ -313,7 +313,7 @@ impl Decoding<'_, '_> {
             above = self.frame(frame, above, own)?;
         }
         if count > 1 {
-            // Only for the first one the code above differs: decode two, and repeat the second.
+            // Only the first one has different code above it: decode two, and repeat the second.
             let once = self.context.pieces.len();
             let same = own == last;
             let equal = if same { count - 1 } else { count - 2 };
@@ -337,8 +337,8 @@ impl Decoding<'_, '_> {
     fn frame(&mut self, frame: &PushedFrame, above: Above, begin: Begin) -> Result<Above, DecodeError> {
         if frame.site == OPEN_SITE && frame.id == 0 && !self.is_in_program(begin.start) {
             // The frame of a function that always pushes at its entry, and whose caller had pushed as well.
-            // The next frame tells the function, even without the executable's dictionary. Perhaps the
-            // function has left its activation.
+            // The next frame shows the function, even without the executable's dictionary. The function may have
+            // left its activation.
             self.below_entered(frame.left, above);
             return Ok(above);
         }
@@ -361,7 +361,7 @@ impl Decoding<'_, '_> {
                 // The id belongs to an unknown function: there is no sub-path to decode.
                 return Ok(Above::Entered(site.function, frame.id));
             }
-            // Other code has no part in a direct call.
+            // A direct call leads to no other module: `called` is not needed.
             SiteKind::Direct(_) if self.effect(number) == Effect::Other => {
                 self.below_call(number, frame.left, above)
             }
@@ -375,7 +375,7 @@ impl Decoding<'_, '_> {
         self.walk(number, frame.id, Distance::OfFrame(frame.distance), begin)
     }
 
-    /// Adds the boundary behind the last frame.
+    /// Adds the boundary after the last frame.
     fn end(&mut self, token: &Token, above: Above) {
         match self.called(above) {
             Above::NoCapture => self.context.push(Piece::Uninstrumented(None)),
@@ -400,7 +400,7 @@ impl Decoding<'_, '_> {
         self.close();
     }
 
-    /// Makes one run of the pieces behind the last one.
+    /// Makes one run of the pieces after the last run.
     pub(super) fn close(&mut self) {
         self.context.runs.push(Run { end: self.context.pieces.len(), count: 1 });
     }

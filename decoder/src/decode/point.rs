@@ -17,27 +17,27 @@ use crate::token::{OPEN_SITE, Point, PointEnd, PushedFrame};
 use super::error::DecodeError;
 use super::state::{Above, Begin, Decoding, Distance};
 
-/// The state behind the pieces of a point.
+/// The state after the pieces of a point.
 pub(super) struct Joined {
     pub(super) above: Above,
-    /// True if the next frame of the token was that of the point's own function, and is done with.
+    /// True if the next frame of the token was that of the point's own function, and was decoded with it.
     pub(super) consumed: bool,
 }
 
 /// The frames below a point in its token.
 pub(super) struct Below<'t> {
-    /// The next frame, if that is one of a call.
+    /// The next frame, if no signal comes before it.
     pub(super) frame: Option<&'t PushedFrame>,
     /// The beginning of the sub-path that ends above that frame.
     pub(super) begin: Begin,
     /// The beginning of the sub-path that ends below it.
-    pub(super) behind: Begin,
+    pub(super) outer: Begin,
 }
 
 /// A function that is active at a point.
 struct Inner<'d> {
     image: u32,
-    /// The number of its name, which tells it from local functions of the same name.
+    /// The number of its name, which distinguishes it from local functions of the same name.
     number: u32,
     /// Its linkage name.
     name: &'d str,
@@ -75,15 +75,15 @@ enum Active<'d> {
 struct CallAt<'d> {
     image: u32,
     code: &'d CodeTable,
-    /// The name of what it calls, if that is known.
+    /// The name of the callee, if it is known.
     callee: Option<u32>,
     /// True if the callee is known to have left its activation to another function.
     marked: bool,
 }
 
 impl<'d> Decoding<'d, '_> {
-    /// Adds the pieces of a point and of the sub-path that led to it. `more`: there is something behind the
-    /// point. `known`: the point's id is the one that was there.
+    /// Adds the pieces of a point and of the sub-path that led to it. `more`: further frames or signals follow
+    /// the point, or the token is incomplete. `known`: the point's id is the one that was there.
     pub(super) fn point(
         &mut self,
         point: &Point,
@@ -91,14 +91,14 @@ impl<'d> Decoding<'d, '_> {
         more: bool,
         known: bool,
     ) -> Result<Joined, DecodeError> {
-        // Handlers that were not called by the trampoline: what they and their callees have added to the id.
+        // Addresses up to the last signal belong to handlers that the trampoline has not called. `added` is what
+        // they and their callees have added to the id.
         let last_signal = point.addresses.iter().rposition(|a| a.exact).unwrap_or(0);
         let mut added = Some(0_u64);
-        // Nothing is known of the id in a function further in.
+        // True if nothing is known of the id in a function further in.
         let mut by_addresses = false;
         // Stacks begin in code that is not instrumented: it starts the program, or a thread. There the
-        // addresses are all of them, and they can stand for an id that is not known; those of a damaged stack
-        // end anywhere.
+        // addresses are complete, and can replace an id that is not known. Those of a damaged stack end anywhere.
         let whole = point.end == PointEnd::Outermost && !more && !self.ends_instrumented(point)?;
         // The outermost function met to which the id does not belong, the number of its address, and the pieces up to
         // it.
@@ -127,7 +127,7 @@ impl<'d> Decoding<'d, '_> {
                 }
                 Active::Thunk { of, is_stub: true, .. } if is_owner(number) => return self.pushed(of, below),
                 Active::Thunk { of, .. } if is_owner(number) => return stop(Above::Root(of)),
-                // It has not pushed yet, or does not any more.
+                // The thunk has not pushed yet, or has popped already.
                 Active::Thunk { inner: thunk, .. } => {
                     inner = Some(thunk);
                     continue;
@@ -161,13 +161,13 @@ impl<'d> Decoding<'d, '_> {
             if is_owner(number) || no_tables && seen && state == State::Pushed {
                 return self.pushed(owner, below);
             }
-            // The frame is this activation's, or that of another one of the function.
+            // The frame belongs to this activation, or to another one of the function.
             let may_have_pushed = matches!(state, State::Added(0) | State::Unknown);
             if no_tables && may_have_pushed && self.has_pushed(owner, below.frame) {
                 self.context.pieces.truncate(before);
                 return stop(Above::Interrupted);
             }
-            // A stack that ends before the innermost frame is another one than that of the frame.
+            // A stack that ends before the innermost frame is not the stack of that frame.
             if point.end == PointEnd::Outermost && more {
                 return stop(Above::Interrupted);
             }
@@ -188,7 +188,7 @@ impl<'d> Decoding<'d, '_> {
             return stop(self.owned(owner, id, address.distance, below.begin));
         }
         if let (true, Some((root, number, pieces))) = (whole, outermost) {
-            // Its caller is the code that starts programs and threads, or other code without the pass, as
+            // The root's caller is the code that starts programs and threads, or other code without the pass, as
             // where the id of the outermost function is known.
             self.context.pieces.truncate(pieces);
             // Further activations are left out, and it is not known which of them came first.
@@ -230,7 +230,7 @@ impl<'d> Decoding<'d, '_> {
         }
         let at = if address.exact { address.address } else { address.address.wrapping_sub(1) };
         let Some(image) = self.context.image(address.image) else {
-            // That may be no code at all.
+            // The address may be none of code.
             if !address.exact && point.ends_at(number, PointEnd::Lost) {
                 return Ok(Active::Lost);
             }
@@ -283,13 +283,13 @@ impl<'d> Decoding<'d, '_> {
                 *inner = Some(found);
                 return Ok(Active::Jump);
             }
-            // It called the handler, in the kernel's place.
+            // The trampoline called the handler instead of the kernel.
             if found.name == functions::SIGNAL_TRAMPOLINE && !address.exact {
                 *inner = None;
                 return Ok(Active::Plain);
             }
         }
-        // Code that binds what is called has no name, and is none that is called.
+        // The loader's code that binds a call has no name, and is not what was called.
         *inner = Some(found).filter(|found| !found.name.is_empty());
         let Some(owner) = owner else {
             if function.role == Role::Opaque {
@@ -313,7 +313,7 @@ impl<'d> Decoding<'d, '_> {
     fn misfits(&self, call: &CallAt<'_>, inner: Option<&Inner<'_>>) -> bool {
         let CallAt { image, code, callee, marked } = *call;
         let (Some(callee), Some(inner)) = (callee, inner) else { return false };
-        // In a library another one's function of the name may be called.
+        // A call in a library may lead to another library's function of the name.
         let is_bound_by_link = self.images.open_encoding_of(image).is_some();
         is_bound_by_link && !marked && code.stays(callee) && !inner.is_called(image, callee, code)
     }
@@ -324,7 +324,7 @@ impl<'d> Decoding<'d, '_> {
         let functions = &self.images.symbols.functions;
         match (callee, inner) {
             (Some(callee), Some(inner)) if inner.is_called(image, callee, code) && !marked => {
-                // It is the activation that the call has made, or one that jumps have led to since.
+                // The inner activation is the one that the call has made, or one that jumps have led to since.
                 let comes_back = inner.owner.is_some_and(|owner| functions[owner as usize].comes_back);
                 self.context.pieces.extend(comes_back.then_some(Piece::MayHaveLeft));
             }
@@ -332,8 +332,8 @@ impl<'d> Decoding<'d, '_> {
             (Some(callee), Some(inner)) if inner.owner.is_some() || code.is_instrumented(callee) => {
                 self.context.push(Piece::Named(FrameKind::Tail, image, callee));
             }
-            // Code without names: the call has one, unless what it called is instrumented: that has left its
-            // activation to this code. But in a library the code may be the loader's, which binds the call.
+            // The code further in has no name. It gets that of the callee. But an instrumented callee has left its
+            // activation to this code; in a library, the code may also be the loader's, which binds the call.
             (Some(callee), None) => match self.context.pieces.last_mut() {
                 Some(Piece::Uninstrumented(None) | Piece::Absent(_)) if code.is_instrumented(callee) => {
                     let is_bound_by_link = self.images.open_encoding_of(image).is_some();
@@ -351,7 +351,7 @@ impl<'d> Decoding<'d, '_> {
                 }
                 _ => {}
             },
-            // Through a pointer. What jumps lead there from other images is not known.
+            // A call through a pointer. It is not known which jumps of other images lead to the function.
             (None, Some(inner)) if inner.owner.is_some() => {
                 let may_have_left = inner.jumped_to || marked || inner.image != image;
                 self.context.pieces.extend(may_have_left.then_some(if marked {
@@ -360,13 +360,13 @@ impl<'d> Decoding<'d, '_> {
                     Piece::MayHaveLeft
                 }));
             }
-            // To code without the pass, or to a function that has left its activation to that.
+            // A call of code without the pass, or of a function that has left its activation to such code.
             (None, _) if self.is_in_plain() && self.may_leave() => self.context.push(Piece::MayHaveLeft),
             _ => {}
         }
     }
 
-    /// Returns whether code without the pass is what was found last.
+    /// Returns whether the last piece is code without the pass.
     fn is_in_plain(&self) -> bool {
         let last = self.context.pieces.last();
         let of_plain = |piece: &Piece| {
@@ -405,8 +405,8 @@ impl<'d> Decoding<'d, '_> {
     /// Adds the sub-path of the function to which the point's id belongs.
     fn owned(&mut self, owner: u32, id: u64, distance: u64, begin: Begin) -> Above {
         // A program built as a whole has called it by an open call, and it has not pushed for that yet: the
-        // id is the program's, as the function is about to find (ARCHITECTURE.md tells how ids of both are
-        // told apart).
+        // id is the program's, as the function is about to find (ARCHITECTURE.md shows how ids of both are
+        // distinguished).
         let symbols = &self.images.symbols;
         // Functions that only their module calls have ids of either sign.
         let encoding = self.images.encoding_of(owner);
@@ -455,7 +455,7 @@ impl<'d> Decoding<'d, '_> {
         let unknown = Ok(Joined { above: Above::Interrupted, consumed: false });
         let Some(frame) = below.frame else { return unknown };
         if frame.site == OPEN_SITE {
-            // It pushed at its entry, for an open call: no thunk can do that for it.
+            // The function pushed at its entry, for an open call: no thunk can do that for it.
             return Ok(Joined { above: Above::Root(owner), consumed: false });
         }
         let Some(site) = self.site_of(frame).filter(|site| site.function == owner) else { return unknown };
@@ -464,7 +464,7 @@ impl<'d> Decoding<'d, '_> {
             return Ok(Joined { above: Above::Root(owner), consumed: false });
         }
         let distance = Distance::OfFrame(frame.distance);
-        Ok(Joined { above: self.walk_callers(owner, frame.id, distance, below.behind)?, consumed: true })
+        Ok(Joined { above: self.walk_callers(owner, frame.id, distance, below.outer)?, consumed: true })
     }
 
     /// Adds code of an image without a dictionary.

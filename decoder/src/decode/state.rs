@@ -12,10 +12,10 @@ pub(super) struct Decoding<'d, 'c> {
     pub(super) images: &'d Images,
     /// The context as far as it is known.
     pub(super) context: &'c mut Context,
-    /// Calls of images with another runtime are missing in the token
+    /// True if calls of images with another runtime are missing in the token
     /// ([`Token::other_runtime`](crate::Token)).
     pub(super) other_runtime: bool,
-    /// A number is decoded, which stands for all captures of a place.
+    /// True if a number is decoded, which stands for all captures of a place.
     pub(super) of_number: bool,
 }
 
@@ -63,17 +63,16 @@ pub(super) enum Above {
 /// The start of a sub-path, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// The ids tell it: no direct call entered the sub-path there, or the thread began there.
+    /// The ids show it: no direct call entered the sub-path there, or the thread began there.
     ById,
     /// In this function, which a direct call with a push entered.
     In(u32),
-    /// Unknown: the frame that would tell it is missing in the token.
+    /// Unknown: the frame that would show it is missing in the token.
     Unknown,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Begin {
-    /// Its start.
     pub(super) start: Start,
     /// The place where its first activation begins, less the place from which the token's distances count, in
     /// bytes; None if that is not known.
@@ -88,8 +87,8 @@ impl Begin {
 /// The distance of an activation below the place from which distances count.
 #[derive(Clone, Copy)]
 pub(super) enum Distance {
-    /// Its canonical frame address, in words; 0: it is not known.
+    /// The canonical frame address of the activation, in words; 0: it is not known.
     OfActivation(u64),
-    /// The frame that it has pushed, likewise.
+    /// The frame that the activation has pushed, in words; 0: it is not known.
     OfFrame(u64),
 }

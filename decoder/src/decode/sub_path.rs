@@ -79,7 +79,7 @@ impl<'d> Decoding<'d, '_> {
     }
 
     /// Adds the boundary above an open call of the executable's, and the sub-path of the call. `id` is one of
-    /// its open node. `left`: what was called is known to have left its activation to another function.
+    /// its open node. `left`: the callee is known to have left its activation to another function.
     pub(super) fn walk_open(
         &mut self,
         image: u32,
@@ -130,8 +130,8 @@ impl<'d> Decoding<'d, '_> {
     pub(super) fn start_in(&self, encoding: &Encoding, start: Start) -> Start {
         match start {
             Start::In(start) if !std::ptr::eq(self.images.encoding_of(start), encoding) => Start::ById,
-            // Only in a program that is built as a whole do other starts than the outermost not show by the
-            // ids.
+            // The ids show all starts, except in a program that is built as a whole: there they show only the
+            // outermost one.
             Start::Unknown if encoding.open_node.is_none() => Start::ById,
             start => start,
         }
@@ -192,7 +192,7 @@ impl Decoding<'_, '_> {
             Start::In(start) => Some(start),
             Start::ById => None,
         };
-        // The program adds the id, which counts from the start's.
+        // The id in the number counts from the id with which the sub-path starts.
         let whole = number.wrapping_add(start.map_or(0, |start| encoding.id_offset(start)));
         let of_program = |function: u32| std::ptr::eq(self.images.encoding_of(function), encoding);
         let found = self.images.encodings.in_ranges(whole).find(|found| of_program(found.function));
@@ -209,8 +209,8 @@ impl Decoding<'_, '_> {
     }
 }
 
-/// Hybrid encodings (pcce.txt §6): from the distances in a token to the stack offsets that tell sub-paths of
-/// one number apart.
+/// Hybrid encodings (pcce.txt §6): from the distances in a token to the stack offsets that distinguish sub-paths of
+/// one number.
 impl Decoding<'_, '_> {
     /// The distance from the beginning of its sub-path down to an activation of the function.
     pub(super) fn stack_offset(&self, function: u32, distance: Distance, begin: Begin) -> Option<u64> {

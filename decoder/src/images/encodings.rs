@@ -1,7 +1,7 @@
 //! The encodings of the images, which give the ids of programs their meaning. Each encoding is of
 //! some modules of one image, and has one table of paths.
 //!
-//! The rows are checked here once, as those of [`symbols`](crate::images::symbols), whose numbers are used.
+//! The rows are checked once, here. Functions and sites have the numbers of [`symbols`](crate::images::symbols).
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,7 +25,7 @@ pub(crate) struct Encoding {
     /// The callees of calls by name that the link has bound to functions of the encoding, by site.
     callees: HashMap<u32, u32>,
     pub(crate) paths: SubPaths,
-    /// The open node, if there is one, comes after the functions.
+    /// The open node, if there is one. Its number follows those of the functions.
     pub(crate) open_node: Option<FunctionId>,
     pub(crate) stack: Stack,
     pub(crate) tail_groups: TailGroups,
@@ -42,9 +42,9 @@ struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
-    /// It is a direct call that adds.
+    /// A direct call that adds.
     Add,
-    /// It pushes, or is an open call.
+    /// A call that pushes, or an open call.
     Other,
 }
 
@@ -99,7 +99,7 @@ impl Encoding {
         self.effects[(site - self.first_site) as usize]
     }
 
-    /// The function that the link has bound the call at a site to, which calls a name.
+    /// The function to which the link has bound a call by name.
     pub(crate) fn callee(&self, site: u32) -> Option<u32> {
         self.callees.get(&site).copied()
     }
@@ -163,7 +163,7 @@ pub(crate) struct Encodings {
     /// The encodings with an open node, by image.
     open: HashMap<u32, u32>,
     ranges: Vec<Range>,
-    /// The captures that stand for others in other lines.
+    /// The sites of captures whose numbers may have been taken in other lines of their places.
     several_lines: HashSet<u32>,
 }
 
@@ -205,7 +205,7 @@ impl Encodings {
             })
     }
 
-    /// Adds the encodings of the last image; with an error comes the number of the module that it is about.
+    /// Adds the encodings of the last image. An error has the number of its module, if it concerns only one.
     pub(crate) fn add_image(
         &mut self,
         dictionary: &files::Dictionary,
@@ -290,7 +290,7 @@ type NumberedEdge = (u32, AddEdge);
 
 /// The calls, as the edges describe them.
 struct Calls {
-    /// As those of [`Encoding`].
+    /// See [`Encoding`].
     effects: Vec<Effect>,
     callees: HashMap<u32, u32>,
     adds: Vec<NumberedEdge>,
@@ -369,7 +369,7 @@ impl<'d> Rows<'d> {
         }
         match (kind, row.code) {
             (_, EdgeCode::Open(_)) if self.encoding.open_num_cc.is_none() => None,
-            // As a direct call of the function to which the link has bound it.
+            // Like a direct call of the function to which the link has bound the call.
             (SiteKind::External(_), EdgeCode::Open(_)) if row.callee.is_some() => Some(open_node),
             (SiteKind::External(_), _) if row.callee.is_some() => row.callee.map(FunctionId::new),
             (SiteKind::Direct(Some(_)), EdgeCode::Open(_)) => Some(open_node),
@@ -381,7 +381,7 @@ impl<'d> Rows<'d> {
         .ok_or(Cause::EdgeSite { edge, site })
     }
 
-    /// The table of paths, and what it relies on.
+    /// The table of paths, and the stack frames on which it relies.
     fn paths(
         &self,
         adds: Vec<NumberedEdge>,
@@ -467,7 +467,8 @@ impl<'d> Rows<'d> {
     }
 }
 
-/// The groups of such functions in the modules of an encoding, over which they are numbered.
+/// The groups of functions that make tail calls which leave no frame. They are numbered over the modules of an
+/// encoding.
 #[derive(Debug, Default)]
 pub(crate) struct TailGroups {
     /// Functions to which one of a group may leave its activation: ⟨group, function⟩.
@@ -488,14 +489,14 @@ impl TailGroups {
         groups
     }
 
-    /// Returns whether one of the group may have left its activation to this function. `inside`: the function
-    /// is of this encoding.
+    /// Returns whether a function of the group may have left its activation to this function. `inside`: this
+    /// function is one of this encoding.
     pub(crate) fn may_leave(&self, group: u32, function: u32, inside: bool) -> bool {
         self.tails.contains(&(group, function)) || !inside && self.leaving.contains(&group)
     }
 }
 
-/// Bytes by index, each of which is in range and there once.
+/// The bytes by index. Checks that each index is in range and unique.
 fn unique(what: &'static str, rows: &[(u32, u32)], len: usize) -> Result<HashMap<u32, u32>, Cause> {
     let mut bytes = HashMap::with_capacity(rows.len());
     for (at, &(index, value)) in rows.iter().enumerate() {

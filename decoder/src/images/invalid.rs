@@ -30,10 +30,10 @@ fn cure(cause: &Cause) -> &'static str {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Not an even number of lower-case hexadecimal digits.
+    /// The build id is not an even number of lower-case hexadecimal digits.
     #[error("its build id is {0:?}, which is no row of bytes in lower-case hexadecimal digits")]
     BuildId(String),
-    /// Tokens could not tell two dictionaries apart.
+    /// Tokens could not distinguish two dictionaries.
     #[error("another one given has the same build id {0}, as far as tokens carry it")]
     SameBuildId(BuildId),
     /// An index into another table is out of range.
@@ -69,14 +69,14 @@ pub enum Cause {
         /// The number that there are.
         modules: usize,
     },
-    /// An encoding has not one row for each function.
+    /// An encoding does not have one row for each function.
     #[error("its encoding has {rows} functions, and there are {functions}")]
     Functions { rows: usize, functions: usize },
     /// An edge at a site that cannot have it: one that adds belongs to a direct call, an open one to a module
     /// with an open node.
     #[error("edge {edge} is at site {site}, which is no call of that kind")]
     EdgeSite { edge: usize, site: u32 },
-    /// An edge with a callee at a site that tells its own.
+    /// An edge with a callee at a site whose kind determines the callee.
     #[error("edge {edge} names a callee, and site {site} calls no name")]
     Callee { edge: usize, site: u32 },
     /// Two edges at one site.

@@ -59,7 +59,7 @@ impl Source {
                 let read = || -> Result<Option<files::code::Code>, LoadCause> {
                     let bytes = fs::read(path).map_err(LoadCause::Io)?;
                     if !bytes.starts_with(&ELF_MAGIC) {
-                        // A dictionary that was written without it.
+                        // A dictionary in JSON that was written without the code.
                         return Ok(None);
                     }
                     let dictionary: Dictionary = program::dictionary(&bytes, "")?;
@@ -165,24 +165,23 @@ impl Images {
         encoding.tail_groups.may_leave(group, function, inside)
     }
 
-    /// Returns whether a function may leave its activation to another one; none where its machine code is not
-    /// at hand.
+    /// Returns whether a function may leave its activation to another one. None if its machine code is not at hand.
     fn leaves(&self, function: u32) -> Option<bool> {
         let module = self.symbols.module_of(function);
         let code = self.code(module.image).ok()??;
-        // A function that is not there is not active.
+        // A function that is not in the program is not active.
         let found = code.of(module.number, function - module.first_function);
         Some(found.is_some_and(|found| !found.stays))
     }
 
-    /// [`may_have_left`](Self::may_have_left) of a function, not of a name.
+    /// As [`may_have_left`](Self::may_have_left), for a function instead of a name.
     pub(crate) fn function_may_have_left(&self, function: u32) -> bool {
         self.leaves(function).unwrap_or(true)
     }
 
     /// Returns whether an instrumented function of this name, which other modules can call, may leave its
-    /// activation to another one. Otherwise, active code of that name is another body of it: of a copy that
-    /// the linker took from an object without the pass, or of an image that the loader has searched first.
+    /// activation to another one. Otherwise, active code of that name is another body of the function: a copy that
+    /// the linker took from an object without the pass, or one in an image that the loader has searched first.
     /// True where machine code is not at hand.
     pub(crate) fn may_have_left(&self, name: u32) -> bool {
         let leaving = || {
@@ -211,8 +210,8 @@ impl Images {
         code.as_ref().map(Option::as_ref).map_err(String::as_str)
     }
 
-    /// Checks that the program has the stack frames on which hybrid encodings rely. Returns false where that
-    /// cannot be seen in the code of all functions.
+    /// Checks that the program has the stack frames on which hybrid encodings rely. Returns false if the code of
+    /// some functions does not show it.
     fn check_stacks(&self, image: u32, code: &CodeTable) -> Result<bool, String> {
         let mut seen = true;
         let of = |function: u32| {

@@ -1,9 +1,9 @@
 //! The functions, sites and names of the images whose dictionaries were given: checked, and flattened into
 //! arrays over all modules.
 //!
-//! Indices here are dense numbers over all images and modules. But for [`SiteKind`] the types of the files
-//! end at this module and at [`encodings`](crate::images::encodings). No file is trusted: every index and
-//! address is checked once, here, so that decoding needs no check but those of the token.
+//! Indices here are dense numbers over all images and modules. Except for [`SiteKind`], only this module and
+//! [`encodings`](crate::images::encodings) use the types of the files. No file is trusted: every index and
+//! address is checked once, here, so that decoding only has to check the token.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -25,7 +25,7 @@ pub(crate) struct Image {
     /// Site arrays, by ascending address.
     spans: Vec<Span>,
     pub(crate) first_module: u32,
-    /// The image's modules: the first function, and how many there are.
+    /// The image's modules: the first function of each, and the number of its functions.
     pub(crate) modules: Vec<(u32, u32)>,
 }
 
@@ -39,7 +39,7 @@ struct Span {
 
 #[derive(Debug)]
 pub(crate) struct Module {
-    /// The image, and which one of its modules it is.
+    /// The image, and the module's number in it.
     pub(crate) image: u32,
     pub(crate) number: u32,
     pub(crate) first_function: u32,
@@ -58,16 +58,16 @@ pub(crate) struct Function {
     pub(crate) name: u32,
     pub(crate) module: u32,
     pub(crate) external: bool,
-    /// True if a jump may lead to it that was a call in the source.
+    /// True if a tail call may enter it by a jump.
     pub(crate) jumped_to: bool,
-    /// True if it is silent, and may have left its activation to others, and one of them to it again: no id
-    /// tells.
+    /// True if it is silent, and may have left its activation to others, and one of them to it again. No id
+    /// shows this.
     pub(crate) comes_back: bool,
     /// True if it only pushes for its caller, and contexts do not show it.
     pub(crate) push_thunk: bool,
     /// True if it pushes at its own entry.
     pub(crate) enters: bool,
-    /// True if its callers do nothing to the id, so that it is one of a caller further out.
+    /// True if its callers do nothing to the id, so that the id is the one of a caller further out.
     pub(crate) silent: bool,
 }
 
@@ -172,7 +172,7 @@ impl Symbols {
         self.add_span(module, first_site)
     }
 
-    /// The module's names as they are numbered here.
+    /// Adds the module's names. Returns their numbers here.
     fn add_names<'d>(
         &mut self,
         module: &'d files::Module,
@@ -277,7 +277,7 @@ impl Symbols {
         (address < span.end).then(|| span.first_site + (address - span.start) as u32)
     }
 
-    /// Returns whether contexts leave out the function of a call site: it only calls on for its caller.
+    /// Returns whether contexts leave out the function of a call site: it only makes a call for its caller.
     pub(crate) fn is_left_out(&self, site: u32) -> bool {
         let site = &self.sites[site as usize];
         matches!(site.kind, SiteKind::Replaced(_)) || self.functions[site.function as usize].push_thunk
@@ -310,8 +310,8 @@ impl Symbols {
         &self.modules[self.functions[function as usize].module as usize]
     }
 
-    /// Returns whether only the site tells a call from others: nothing is known of its location, or others have
-    /// the same one, since a trace tells the copies of a call apart.
+    /// Returns whether only the site distinguishes a call from others: its location is unknown, or other calls have
+    /// the same one, since programs that write traces have a site for each copy of a call.
     pub(crate) fn is_by_itself(&self, site: &Site) -> bool {
         site.locations == 0 || self.module_of(site.function).traced
     }
@@ -357,7 +357,7 @@ impl Symbols {
     }
 }
 
-/// A name of the module as it is numbered here.
+/// The number here of a name of a module.
 fn name_of(what: &'static str, at: usize, index: u32, names: &[u32]) -> Result<u32, Cause> {
     let (target, len) = ("name", names.len());
     names.get(index as usize).copied().ok_or(Cause::Index { what, at, target, index, len })

@@ -1,4 +1,4 @@
-//! Separate debug files: where `objcopy --only-keep-debug` has put what was stripped from a program.
+//! Separate debug files, into which `objcopy --only-keep-debug` puts the sections that are stripped from a program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use pcce_dictionary::section::SECTION;
 
 use crate::token::to_hex;
 
-/// Where distributions keep debug files.
+/// The folder in which distributions keep debug files.
 pub(crate) const SYSTEM: &str = "/usr/lib/debug";
 
 /// The debug file of a stripped program with its dictionary, found as gdb finds it: by build id, by the name
@@ -47,8 +47,8 @@ pub(crate) fn debuginfod() -> bool {
     std::env::var_os("DEBUGINFOD_URLS").is_some_and(|urls| !urls.is_empty())
 }
 
-/// The debug file of this whole build id, from the servers that `DEBUGINFOD_URLS` names. elfutils' client
-/// keeps what it has got, and what it has not.
+/// The debug file of this whole build id, from the servers that `DEBUGINFOD_URLS` names. elfutils' client caches
+/// files, and the ids of files that no server has.
 pub fn ask_debuginfod(build_id: &str) -> Option<PathBuf> {
     if !debuginfod() {
         return None;

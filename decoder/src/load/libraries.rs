@@ -1,6 +1,7 @@
-//! The shared libraries that a program may load: those that it is linked with, where a loader looks for them, which are
-//! the folders that it and its libraries name (`RPATH`, `RUNPATH`), those of `LD_LIBRARY_PATH`, and those of the system
-//! (`/etc/ld.so.cache`); and those in the program's own folder, and in the folders right below.
+//! The shared libraries that a program may load. They are those that it is linked with, in the folders where a loader
+//! looks for them: those that the program and its libraries name (`RPATH`, `RUNPATH`), those of `LD_LIBRARY_PATH`, and
+//! those of the system (`/etc/ld.so.cache`). Libraries in the program's own folder, and in the folders directly below
+//! it, are added.
 //!
 //! A library is known by its build id, so it does not matter which one the program's loader takes.
 
@@ -19,23 +20,23 @@ use pcce_dictionary::section::SECTION;
 use super::{debug_files, read_file};
 use crate::token::BuildId;
 
-/// Where the loader keeps the places of the system's libraries.
+/// The file in which the loader caches the places of the system's libraries.
 const CACHE: &str = "/etc/ld.so.cache";
 /// Bound on the files that are read.
-const MOST: usize = 1 << 12;
+const MAX_FILES: usize = 1 << 12;
 
 /// The libraries by the start of their build ids. Files that cannot be read have none.
 pub(crate) fn libraries(program: &Path) -> HashMap<BuildId, PathBuf> {
     let system = fs::read(CACHE).ok().and_then(|bytes| cache(&bytes)).unwrap_or_default();
     let mut found = HashMap::new();
-    // Folders hold for the libraries of libraries, too: an RPATH does.
+    // Folders of a file are used for the libraries of its libraries, too, as an RPATH is.
     let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&named).collect();
     let mut seen = HashSet::new();
     let mut queue = near(program);
     queue.push(program.to_owned());
     while let Some(file) = queue.pop()
-        && seen.len() < MOST
+        && seen.len() < MAX_FILES
     {
         let Some(image) = image(&file) else { continue };
         if let Some(id) = image.build_id.filter(|_| file != program) {
@@ -86,11 +87,11 @@ pub(crate) fn kernels() -> Option<BuildId> {
     object::File::parse(&*bytes).ok()?.build_id().ok().flatten().map(BuildId::from_prefix)
 }
 
-/// The files in the program's folder, and in those right below, that have names of libraries.
+/// The files in the program's folder, and in those directly below it, that have names of libraries.
 fn near(program: &Path) -> Vec<PathBuf> {
     let entries = |folder: &Path| {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.take(MOST).map(|entry| entry.path()).collect::<Vec<_>>()
+        entries.take(MAX_FILES).map(|entry| entry.path()).collect::<Vec<_>>()
     };
     let folder = fs::canonicalize(program).ok().and_then(|program| Some(program.parent()?.to_owned()));
     let own = folder.map_or_else(Vec::new, |folder| entries(&folder));
@@ -100,10 +101,10 @@ fn near(program: &Path) -> Vec<PathBuf> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         (name.ends_with(".so") || name.contains(".so.")) && path.is_file()
     };
-    files.filter(is_library).take(MOST).collect()
+    files.filter(is_library).take(MAX_FILES).collect()
 }
 
-/// What is read of an ELF file.
+/// The contents of an ELF file that are needed here.
 struct Image {
     build_id: Option<BuildId>,
     /// The names of the libraries that it needs.
@@ -140,7 +141,7 @@ fn image(path: &Path) -> Option<Image> {
     Some(image)
 }
 
-/// A folder of `RUNPATH`, which may lead from that of the file.
+/// A folder of `RUNPATH`, which may be relative to `origin`, the folder of the file.
 fn with_origin(folder: &[u8], origin: &Path) -> PathBuf {
     let rest = [&b"$ORIGIN"[..], b"${ORIGIN}"].iter().find_map(|name| folder.strip_prefix(*name));
     match rest {
@@ -149,8 +150,8 @@ fn with_origin(folder: &[u8], origin: &Path) -> PathBuf {
     }
 }
 
-/// The places of libraries by their names, of the loader's cache: a head of 48 bytes that begins with [`MAGIC`] and the
-/// number of entries, and entries of 24 bytes, with the places of both texts at 4 and at 8.
+/// The places of libraries by their names, from the loader's cache. It has a head of 48 bytes, which begins with
+/// [`MAGIC`] and the number of entries, and entries of 24 bytes, with the offsets of name and place at 4 and at 8.
 fn cache(bytes: &[u8]) -> Option<HashMap<Box<OsStr>, PathBuf>> {
     const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
     let number = |at: usize| Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?) as usize);

@@ -34,7 +34,7 @@ pub enum LoadCause {
     /// The file has no byte in it.
     #[error("the file is empty (0 bytes); write the dictionary again with `pcce dict PROGRAM -o FILE`")]
     Empty,
-    /// Neither form.
+    /// The file has neither form.
     #[error(
         "neither a dictionary (JSON) nor a program (ELF): it starts with bytes {start}; write the dictionary \
          again with `pcce dict PROGRAM -o FILE`"
@@ -54,7 +54,7 @@ pub enum LoadCause {
 /// The content of a file.
 ///
 /// # Errors
-/// Errors of reading it, and that it is a device: some never end.
+/// Errors of reading it, and one if it is a device, which may have no end.
 pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let kind = fs::metadata(path)?.file_type();
     if kind.is_char_device() || kind.is_block_device() {
@@ -76,7 +76,7 @@ pub fn load(path: &Path) -> Result<Dictionary, LoadError> {
     }
 }
 
-/// Reads a dictionary from the content of a file. `name` is the file's name, for people.
+/// Reads a dictionary from the content of a file. `name` is the file's name, for messages.
 ///
 /// # Errors
 /// [`LoadCause`]; never panics, whatever the bytes.

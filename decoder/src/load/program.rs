@@ -37,7 +37,7 @@ pub enum ProgramError {
         SECTION
     )]
     NoModule,
-    /// Modules of an earlier release, of which nothing in the program keeps an id.
+    /// Modules of an earlier release, whose code was never encoded.
     #[error(
         "parts of the program were compiled by an earlier release, and are not encoded; compile them again"
     )]
@@ -45,7 +45,7 @@ pub enum ProgramError {
     /// The program has no build id: its tokens could not be distinguished from those of other builds.
     #[error("the program has no build id; link it with -Wl,--build-id (GNU ld, lld)")]
     NoBuildId,
-    /// It is a separate debug file.
+    /// The file is a separate debug file.
     #[error(
         "it is a separate debug file, without machine code; contexts of points at which the program was interrupted \
          (crash reports, samples, signal handlers) need the program before it was stripped, or what `pcce dict` has \
@@ -56,8 +56,7 @@ pub enum ProgramError {
     Record(#[from] DictionaryError),
 }
 
-/// Makes the dictionary of a linked program from the content of its file. `name` is the file's name, for
-/// people.
+/// Makes the dictionary of a linked program from the content of its file. `name` is the file's name, for messages.
 ///
 /// # Errors
 /// [`ProgramError`]; never panics, whatever the bytes.
@@ -90,14 +89,14 @@ fn symbols_and_encodings(records: Vec<Record>) -> Result<(Vec<Module>, Vec<Encod
     let (mut modules, mut encodings) = (Vec::new(), Vec::new());
     for record in records {
         let (of_record, their) = match record {
-            // The linker writes 0 as the address of what it discarded (--gc-sections, lost COMDATs).
+            // The linker writes 0 as the address of discarded sections (--gc-sections, lost COMDATs).
             Record::Fragment(fragment) if fragment.module.sites_address == 0 => continue,
             Record::Unlinked(unlinked) if unlinked.module.sites_address == 0 => continue,
             Record::Fragment(fragment) => (vec![fragment.module], fragment.encodings),
             Record::Unlinked(_) => return Err(ProgramError::Unlinked),
             Record::Linked(linked) => (linked.modules, linked.encodings),
         };
-        // A record of the file has some bytes for each module, so that there are not too many to count.
+        // Each module has some bytes in the file, so their number fits 32 bits.
         let first = modules.len() as u32;
         modules.extend(of_record);
         let moved = |encoding: Encoding| Encoding { first_module: first + encoding.first_module, ..encoding };

@@ -17,11 +17,11 @@ struct Walk<'s> {
     source: &'s dyn Source,
     token: Token,
     range: Option<u64>,
-    /// True if the innermost part was there: what follows are frames.
+    /// True if the innermost part was read: only frames follow.
     captured: bool,
     distance: Option<u64>,
     point: Option<Open>,
-    /// True if the ids of the innermost part that was read count from that of a frame further out.
+    /// True if the id of the part that was read last counts from the id of a frame further out.
     relative: bool,
     /// True if the rest of the chain belongs to other activations than those at a point.
     detached: bool,
@@ -65,7 +65,7 @@ pub(super) fn read_from(
             let program = walk.build_id(build_id, len).ok_or(malformed("a build id of more than 8 bytes"))?;
             return Ok(Numbered { token: walk.token, range: walk.range, program });
         }
-        // Chains further out had their numbers before, so the loop ends.
+        // Chains further out have smaller numbers, so the loop ends.
         if record >= last {
             return Err(malformed("a chain leads there that was numbered before it"));
         }
@@ -172,16 +172,15 @@ impl Walk<'_> {
             return Err(Cause::Here("there are more frames than a stack can hold"));
         }
         let frame = PushedFrame { image, site, left, id, distance, count: 1 };
-        let behind_signal = self.token.signals.last().is_some_and(|(at, _)| *at == self.token.frames.len());
+        let after_signal = self.token.signals.last().is_some_and(|(at, _)| *at == self.token.frames.len());
         match self.token.frames.last_mut() {
-            Some(last) if !behind_signal && (PushedFrame { count: 1, ..*last }) == frame => last.count += 1,
+            Some(last) if !after_signal && (PushedFrame { count: 1, ..*last }) == frame => last.count += 1,
             _ => self.token.frames.push(frame),
         }
         Ok(())
     }
 
-    /// The point whose addresses were read: that of the capture, or one at which a signal's handler was
-    /// called.
+    /// Adds the point whose addresses were read: that of the capture, or one at which a signal's handler was called.
     fn end_point(&mut self, id: u64, capture: bool) -> Result<End, Cause> {
         let Some(Open { end, mut addresses }) = self.point.take() else {
             return Err(Cause::Here("a point has no end"));

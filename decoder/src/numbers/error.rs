@@ -1,11 +1,11 @@
-//! Why a file of numbers, or a number, is refused.
+//! Errors of files of numbers, and of numbers.
 
 use std::io;
 
 use pcce_abi::numbers::{HEAD, VERSION};
 use thiserror::Error;
 
-/// Why a file is not one of numbers that this release can read.
+/// Errors of opening a file of numbers.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NumbersError {
@@ -30,7 +30,7 @@ pub enum NumbersError {
         /// Its size in bytes.
         size: u64,
     },
-    /// The head has something else than it should.
+    /// A byte of the head has a wrong value.
     #[error("the file is damaged: byte {position} of its head is {found:#04x}, and should be 0")]
     Head {
         /// Position from 0.
@@ -41,21 +41,21 @@ pub enum NumbersError {
     Given { given: u64 },
 }
 
-// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then say it twice.
+// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then show it two times.
 impl From<io::Error> for NumbersError {
     fn from(cause: io::Error) -> Self {
         Self::Io(cause)
     }
 }
 
-/// Why a number is not decoded with a file of numbers.
+/// Errors of decoding a number with a file of numbers.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NumberError {
     /// No process gives such a number.
     #[error("number {number} is none that pcce_context() gives")]
     NoNumber { number: u64 },
-    /// The file's processes have not given it.
+    /// The file's processes have not given the number.
     #[error(
         "the file of numbers has no record {record}: {given} were given in it; the number is of a process with \
          another file"
@@ -66,7 +66,7 @@ pub enum NumberError {
         /// The count of numbers that were given.
         given: u64,
     },
-    /// It was given, and the record was not written.
+    /// The number was given, but its record was not written.
     #[error(
         "record {record} of the file of numbers was not written: the process was killed at that moment, the disk \
          was full, or the number is of a process with another file"
@@ -75,7 +75,7 @@ pub enum NumberError {
         /// The record that is needed.
         record: u64,
     },
-    /// The core file does not have it.
+    /// The core file does not have the number.
     #[error("the core file has no number {record}: another process has given it, or it was not given yet")]
     NotInCore {
         /// The record that is needed.
@@ -90,10 +90,10 @@ pub enum NumberError {
         /// The file's size in bytes.
         size: u64,
     },
-    /// The record's check does not fit.
+    /// The record's checksum does not match.
     #[error("record {record} of the file of numbers is damaged: its content does not fit its check")]
     Damaged { record: u64 },
-    /// The records' checks fit, and they make no chain.
+    /// The records' checksums match, but the records make no chain.
     #[error(
         "record {record} of the file of numbers is malformed although its check fits: {what}; the number is of a \
          process with another file, or what wrote it has an error"

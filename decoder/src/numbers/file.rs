@@ -11,13 +11,13 @@ use super::error::{NumberError, NumbersError};
 use super::no_record;
 use crate::source::Source;
 
-/// Records that are read in one go, and kept.
+/// The number of records that are read at a time, and kept.
 const PIECE: u64 = 1 << 16;
 
 type Piece = Result<Box<[u8]>, String>;
 
-/// A file of numbers. Of a large one only those pieces are read in which records are looked up. Records are
-/// written once, so what was read stays right. A running program adds others: these are read one by one.
+/// A file of numbers. Of a large file, only those pieces are read in which records are looked up. Records are written
+/// once, so the pieces stay valid. Records that a running program adds are read one by one.
 #[derive(Debug)]
 pub struct NumbersFile {
     content: Source,
@@ -32,7 +32,7 @@ impl NumbersFile {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`NumbersError`] if it cannot be read, or is none of numbers.
+    /// [`NumbersError`] if it cannot be read, or is no file of numbers.
     pub fn open(path: &Path) -> Result<Self, NumbersError> {
         let file = File::open(path)?;
         let size = file.metadata()?.len();
@@ -42,7 +42,7 @@ impl NumbersFile {
     /// Takes the content of a file.
     ///
     /// # Errors
-    /// [`NumbersError`] if it is none of numbers.
+    /// [`NumbersError`] if it is no file of numbers.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, NumbersError> {
         let size = bytes.len() as u64;
         Self::new(Source::Memory(bytes), size)
@@ -75,11 +75,11 @@ impl NumbersFile {
             return Err(NumbersError::Head { position, found });
         }
         let given = word(GIVEN as usize);
-        // A process that runs out of numbers counts on.
+        // A process that runs out of numbers continues to count.
         if given >= 2 * END {
             return Err(NumbersError::Given { given });
         }
-        // Records behind the end are asked for as others are.
+        // `given` may count records after the end of the file: looking them up is an error.
         let pieces = (size - HEAD).div_ceil(RECORD * PIECE) as usize;
         Ok(Self { content, size, given, pieces: (0..pieces).map(|_| OnceLock::new()).collect() })
     }
@@ -89,7 +89,7 @@ impl NumbersFile {
         self.given
     }
 
-    /// The record in the pieces, which are read once.
+    /// The record from the pieces, each of which is read once.
     fn kept(&self, record: u64) -> Result<Record, NumberError> {
         if record == 0 || record > self.given {
             return Err(NumberError::NotGiven { record, given: self.given });

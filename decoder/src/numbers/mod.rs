@@ -1,8 +1,8 @@
-//! Interned numbers, from the file that a program wrote with `PCCE_NUMBERS` (docs/formats.md): what a number
-//! stands for, as the parts of a token.
+//! Interned numbers, from the file that a program wrote with `PCCE_NUMBERS` (docs/formats.md): from a number to the
+//! parts of the token for which it stands.
 //!
-//! Each record has a checksum. A number is decoded if all records of its chain are there and fit together,
-//! whatever the rest of the file looks like.
+//! Each record has a checksum. A number is decoded if all records of its chain exist and are consistent, whatever the
+//! rest of the file looks like.
 
 mod chain;
 mod error;
@@ -37,7 +37,7 @@ pub struct Numbers {
 pub(crate) struct Numbered {
     /// The chain, and the capture if the number names no function.
     pub(crate) token: Token,
-    /// A number in the range of a function, if it does.
+    /// The number in the range of a function, if the number names one.
     pub(crate) range: Option<u64>,
     pub(crate) program: BuildId,
 }
@@ -84,7 +84,7 @@ impl From<NumbersFile> for Numbers {
     }
 }
 
-/// The error for a record that is none.
+/// The error for a record that cannot be used.
 fn no_record(record: u64, why: NoRecord) -> NumberError {
     match why {
         NoRecord::Empty => NumberError::Missing { record },

@@ -1,4 +1,4 @@
-//! Files made by hand, and what is wrong with others.
+//! Files made by hand, and files with errors.
 
 use std::collections::HashMap;
 
@@ -21,8 +21,7 @@ fn site(outer: u64, place: u64, id: u64) -> Entry {
     Entry::Site { outer, place, id, left: false }
 }
 
-/// The content of a file with these records, and the places above in front of them: the first one is record
-/// 5.
+/// The content of a file with these records, after those of the places above: the first one is record 5.
 pub(crate) fn bytes(entries: &[Entry]) -> Vec<u8> {
     let places = [place(ID, 8, 0), place(ID, 8, 0x4004), place(ID, 8, 0x4009), place(LIB, 5, 0x100)];
     let all: Vec<Entry> = places.iter().chain(entries).copied().collect();
@@ -98,7 +97,7 @@ fn points_end_with_how_they_end() {
         [(0x4004, true), (0x100, false)]
     );
     assert!(!found.token.damaged);
-    // A signal's, with a chain that is not that of the activations there.
+    // A point of a signal, with a chain that is not that of the activations there.
     for (bits, frames) in [(0, 2), (3 | 1 << 2 | 1 << 4, 1)] {
         // The chain outwards has smaller numbers.
         let mut all = vec![site(PROGRAM, 2, 1)];
@@ -125,7 +124,7 @@ fn what_cannot_be_followed_is_damaged() {
     }
 }
 
-/// An id that counts from that of a frame which is not there tells nothing.
+/// An id that counts from the id of a missing frame is useless.
 #[test]
 fn points_whose_frame_is_missing_have_no_start() {
     for relative in [false, true] {
@@ -144,19 +143,19 @@ fn points_whose_frame_is_missing_have_no_start() {
 fn records_that_make_no_chain_are_refused() {
     let point = Entry::End { outer: 5, end: End::from_bits(0).unwrap() };
     let malformed: [(&[Entry], u64); 13] = [
-        // Ends in front of the capture, or with a place of another kind.
+        // The chain ends before the capture, or with a place of another kind.
         (&[], PROGRAM),
         (&[site(2, 3, 1)], 5),
         (&[site(3, 2, 1)], 5),
-        // Chains that lead to themselves, or to what came later.
+        // Chains that lead to themselves, or to later records.
         (&[site(5, 2, 1)], 5),
         (&[site(6, 2, 1), site(PROGRAM, 2, 1)], 5),
-        // A frame in place of a capture, and captures in the middle.
+        // A frame instead of a capture, and captures in the middle.
         (&[Entry::Site { outer: PROGRAM, place: 2, id: 0, left: true }], 5),
         (&[site(PROGRAM, PROGRAM, 0)], 5),
         (&[Entry::Range { outer: PROGRAM, number: 7 }, site(5, 3, 1)], 6),
         (&[Entry::Unknown { outer: PROGRAM, start_missing: false }], 5),
-        // Stack offsets of nothing.
+        // Stack offsets without a site.
         (&[Entry::Offset { outer: PROGRAM, distance: 1 }], 5),
         (
             &[
@@ -204,7 +203,7 @@ fn each_record_is_damaged_by_itself() {
                 assert_eq!(found.unwrap_err(), error);
             }
         }
-        // Not written, or in part.
+        // The record was not written, or only in part.
         for words in 0..3 {
             let mut bytes = whole.clone();
             bytes[offset(record) as usize + 8 * words..offset(record + 1) as usize].fill(0);
@@ -256,7 +255,7 @@ fn a_large_file_with_holes_takes_no_memory() {
     assert_eq!(numbers.read(INTERNED | 6).unwrap_err(), NumberError::NotGiven { record: 6, given: 5 });
 }
 
-/// Records are added while the file is open: behind the end, and where there was reserved space.
+/// Records are added while the file is open: after the end, and where there was reserved space.
 #[test]
 fn records_that_come_later_are_found() {
     let path = std::env::temp_dir().join(format!("pcce-numbers-growing-{}", std::process::id()));

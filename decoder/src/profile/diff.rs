@@ -1,4 +1,4 @@
-//! What two profiles of one kind measured differently: by function, and by context.
+//! The differences of two profiles of one kind: by function, and by context.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ impl Pair {
         self.new.abs_diff(self.old)
     }
 
-    /// By how much the new one is larger.
+    /// The new number less the old one, as text.
     fn change(self, unit: Unit) -> String {
         let sign = match self.new.cmp(&self.old) {
             std::cmp::Ordering::Less => "-",
@@ -52,20 +52,20 @@ struct Function<'p> {
 
 /// A context that differs.
 struct Change<'p> {
-    /// In the order of the metrics.
+    /// The values in both profiles, in the order of the metrics.
     values: Vec<Pair>,
     stack: &'p Stack,
     stacks: &'p Stacks,
 }
 
-/// What both profiles have measured.
+/// The metrics that both profiles have.
 #[must_use]
 pub fn metrics(old: Side<'_>, new: Side<'_>) -> &'static [Metric] {
     let [old, new] = [old, new].map(|side| side.profile.metrics());
     if old.len() < new.len() { old } else { new }
 }
 
-/// The functions that differ, those that do so most of their own first.
+/// The functions that differ, by the difference of their own values, the largest first.
 fn functions_that_differ<'p>(old: Side<'p>, new: Side<'p>, by: usize) -> Vec<Function<'p>> {
     let mut found: Vec<Function<'p>> = Vec::new();
     let mut index = HashMap::new();
@@ -86,11 +86,11 @@ fn functions_that_differ<'p>(old: Side<'p>, new: Side<'p>, by: usize) -> Vec<Fun
     found
 }
 
-/// A frame as far as it is compared: of different builds without its line.
+/// The parts of a frame that are compared. Frames of different builds are compared without their places.
 type Key<'p> = (FrameKind, &'p str, Option<(Option<&'p str>, Option<u32>, Option<u32>)>);
 
-/// The contexts that differ, those that do so most first. Those of two builds are equal if their functions are: lines
-/// move. Samples fall on any line of the innermost function.
+/// The contexts that differ, the largest difference first. Contexts of two builds are equal if their functions are:
+/// lines move. Samples fall on any line of the innermost function, so that line does not count.
 fn contexts_that_differ<'p>(old: Side<'p>, new: Side<'p>, by: usize) -> Vec<Change<'p>> {
     let is_one_build = old.profile.build_id == new.profile.build_id;
     let mut found: Vec<Change<'p>> = Vec::new();
@@ -119,7 +119,7 @@ fn contexts_that_differ<'p>(old: Side<'p>, new: Side<'p>, by: usize) -> Vec<Chan
     found
 }
 
-/// Writes the differences for people. `style`: of names, and of calls that are folded.
+/// Writes the differences as text. `style`: of names, and of calls that are folded.
 pub fn text(
     old: Side<'_>,
     new: Side<'_>,
@@ -162,7 +162,7 @@ pub fn text(
     Ok(())
 }
 
-/// Writes how many differ.
+/// Writes the number of differences.
 fn heading(what: &str, shown: usize, all: usize, title: &str, out: &mut impl Write) -> io::Result<()> {
     match all {
         0 => writeln!(out, "\nno {what} differs in {title}"),

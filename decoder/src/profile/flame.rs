@@ -60,7 +60,7 @@ pub fn graph(
     options.colors = Palette::Basic(if kind == Kind::Heap { BasicPalette::Mem } else { BasicPalette::Hot });
     options.deterministic = true;
     options.hash = true;
-    // In a name with parameters the end says least; in one without, the start: its scopes.
+    // The least important part of a name is at its end if it has parameters, and otherwise at its start: the scopes.
     let parameters = stacks.frames.iter().any(|frame| frame.name.contains('('));
     options.text_truncate_direction =
         if parameters { TextTruncateDirection::Right } else { TextTruncateDirection::Left };
@@ -72,10 +72,10 @@ pub fn graph(
     out.write_all(named(&picture, &format!("{program}, {total}")).as_bytes())
 }
 
-/// The picture with a name for the frame of the whole program, and the word "Search" as dark as others.
+/// The picture with a name for the frame of the whole program, and with the word "Search" as dark as other words.
 fn named(picture: &str, program: &str) -> String {
     let picture = picture.replacen(FAINT, "#search { text-anchor:end;", 1);
-    // A function may have this name, but its part has decimals.
+    // A function may have this name, but its percentage has decimals.
     let mut roots = picture.match_indices(ROOT).filter(|(at, _)| {
         let title = picture[*at..].split("</title>").next().unwrap_or_default();
         title.ends_with(", 100%)")
@@ -86,7 +86,7 @@ fn named(picture: &str, program: &str) -> String {
 
 /// The beginning of the title of the whole program's frame.
 const ROOT: &str = "<title>all (";
-/// The library's style of the word.
+/// The library's style of the word "Search".
 const FAINT: &str = "#search { text-anchor:end; opacity:0.1;";
 
 fn escaped(text: &str) -> String {

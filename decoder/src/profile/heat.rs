@@ -21,7 +21,7 @@ impl<'a> Heat<'a> {
         for stack in &stacks.stacks {
             let value = stack.values[metric];
             heat.total = heat.total.saturating_add(value);
-            // Functions of the call graph: what was inlined is part of its caller.
+            // Functions of the call graph: an inlined function is a part of its caller.
             let names: Vec<&str> = stack
                 .frames
                 .iter()
@@ -46,7 +46,7 @@ impl<'a> Heat<'a> {
         heat
     }
 
-    /// A share of the whole.
+    /// A value as a share of the total.
     pub(crate) fn percent(&self, value: Option<&u64>) -> f64 {
         value.map_or(0.0, |value| *value as f64 * 100.0 / self.total.max(1) as f64)
     }

@@ -1,4 +1,4 @@
-//! Profiles that instrumented programs write: what was measured, by context (`docs/formats.md`).
+//! Profiles that instrumented programs write: measured values by context (`docs/formats.md`).
 //!
 //! [`Profile::read`] reads the file, [`Stacks::decode`] turns its tokens into stacks of frames; [`report`],
 //! [`diff`], [`flame`], [`pprof`] and [`speedscope`] write them. The two kinds, heap and CPU, differ in their
@@ -36,14 +36,14 @@ pub enum Unit {
     Nanoseconds,
 }
 
-/// Something that was measured in each context.
+/// A quantity that was measured in each context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
     /// The name on the command line, and in JSON.
     pub name: &'static str,
     /// The name in pprof's files, where there is an established one.
     pub pprof: &'static str,
-    /// The title, for people.
+    /// The title in reports.
     pub title: &'static str,
     pub unit: Unit,
     /// True if the numbers of several contexts can be added.
@@ -68,7 +68,7 @@ const HEAP: [Metric; 9] = [
     metric("leaked", "leaked_space", "bytes to which nothing points", Unit::Bytes),
     metric("leaked-blocks", "leaked_objects", "blocks to which nothing points", Unit::Count),
 ];
-/// The metrics of heap profiles without leaks.
+/// The number of metrics of heap profiles without leaks.
 const WITHOUT_LEAKS: usize = 7;
 
 const CPU: [Metric; 2] = [
@@ -86,7 +86,7 @@ impl Kind {
         }
     }
 
-    /// Its name, in the file and as a command.
+    /// The name of the kind, in the file and as a command.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -114,30 +114,30 @@ pub enum ProfileError {
     /// A line that cannot be read.
     #[error("line {line}: {cause}; the profile is damaged")]
     Line {
-        /// Its number, from 1.
+        /// The line's number, from 1.
         line: usize,
         cause: String,
     },
     /// The last line is missing.
     #[error("the profile is not whole: its last line is missing; the program was ended while it wrote")]
     Incomplete,
-    /// The last line counts others than there are.
+    /// The last line has another count of contexts than the file.
     #[error("the profile is damaged: it has {found} contexts, and should have {expected}")]
     Contexts {
-        /// As the last line says.
+        /// The count in the last line.
         expected: u64,
         found: usize,
     },
 }
 
-/// A context, with what was measured in it.
+/// A context, with its measured values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The token; empty where there is no context, None where it is not known.
     pub token: Option<String>,
-    /// What it is, where there is no context.
+    /// A name for the values, where there is no context.
     pub name: Option<String>,
-    /// In the order of [`Profile::metrics`].
+    /// The values of the metrics, in the order of [`Profile::metrics`].
     pub values: Vec<u64>,
     /// Allocations that were freed again, and their bytes, in heap profiles.
     pub freed: (u64, u64),
@@ -150,9 +150,9 @@ pub struct Profile {
     /// The first bytes of the program's build id, in hexadecimal digits.
     pub build_id: String,
     pub process: u64,
-    /// The program has told what has leaked from what is alive.
+    /// True if the program has distinguished leaked blocks from live ones.
     pub has_leaks: bool,
-    /// The contexts, with what was measured in them. Equal contexts may come more than once.
+    /// The contexts, with their measured values. Equal contexts may come more than once.
     pub records: Vec<Record>,
 }
 
@@ -250,7 +250,7 @@ impl Profile {
         Ok(Self { kind, build_id, process, has_leaks: leaks && kind == Kind::Heap, records })
     }
 
-    /// What was measured in each context.
+    /// The metrics that were measured in each context.
     #[must_use]
     pub fn metrics(&self) -> &'static [Metric] {
         match self.kind {
@@ -259,7 +259,7 @@ impl Profile {
         }
     }
 
-    /// What was measured since an earlier profile of the same process, for metrics that only grow.
+    /// The profile since an earlier one of the same process, for metrics that only grow.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut before: HashMap<&Option<String>, Vec<u64>> = HashMap::new();
@@ -271,7 +271,7 @@ impl Profile {
         }
         let mut records = self.records.clone();
         for record in &mut records {
-            // Equal contexts may come more than once: each takes what is left.
+            // Equal contexts may come more than once: each subtracts what is left of the earlier values.
             for (value, before) in
                 record.values.iter_mut().zip(before.get_mut(&record.token).into_iter().flatten())
             {
@@ -292,7 +292,7 @@ impl Profile {
 
 impl HeapLine {
     fn record(self, has_leaks: bool) -> Record {
-        // Written while other threads went on, one of the two may be ahead of the other.
+        // Other threads went on while the profile was written, so one of the two counts may be ahead of the other.
         let (live, live_bytes) =
             (self.allocations.saturating_sub(self.frees), self.allocated.saturating_sub(self.freed));
         let mut values = vec![

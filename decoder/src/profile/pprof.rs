@@ -1,5 +1,5 @@
 //! pprof's file format: a gzip-compressed protocol buffer. The messages have the numbers and types of pprof's
-//! `profile.proto`; fields that are never written are left out.
+//! `profile.proto`, without the fields that are never written.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -94,7 +94,7 @@ struct Function {
     filename: i64,
 }
 
-/// Gives equal strings equal numbers; the empty one is 0.
+/// The string table: equal strings have equal numbers, and the empty one has 0.
 struct Strings<'a> {
     list: Vec<String>,
     index: HashMap<&'a str, i64>,
@@ -109,7 +109,7 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// Writes all of these metrics that can be added. `program` and `build_id` are those of the program.
+/// Writes those of the metrics that are additive. `program` and `build_id` are those of the program.
 pub fn write(
     stacks: &Stacks,
     metrics: &[Metric],

@@ -1,4 +1,4 @@
-//! Reports for people, and as JSON.
+//! Reports as text and as JSON.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,22 +21,22 @@ pub struct Selection {
     pub top: usize,
 }
 
-/// The selected stacks, the largest first; and how many there are in all.
+/// The selected stacks, the largest first; and the number of stacks before the selection of the `top` ones.
 fn select(kind: Kind, stacks: &Stacks, selection: Selection) -> (Vec<Cow<'_, Stack>>, usize) {
     let all: Vec<Cow<'_, Stack>> = match kind {
         Kind::Heap => stacks.stacks.iter().map(Cow::Borrowed).collect(),
         Kind::Cpu => by_function(stacks).into_iter().map(Cow::Owned).collect(),
     };
     let mut sorted: Vec<_> = all.into_iter().filter(|stack| stack.values[selection.by] > 0).collect();
-    // Stable: equal ones stay in the order of the file.
+    // The sort is stable: stacks with equal values stay in the order of the file.
     sorted.sort_by_key(|stack| std::cmp::Reverse(stack.values[selection.by]));
     let all = sorted.len();
     sorted.truncate(selection.top);
     (sorted, all)
 }
 
-/// Samples fall on any line of a function: stacks that differ in that line only are one, with the line that
-/// was found most often.
+/// The stacks, in which the line of the innermost function does not count, since samples fall on any line of it.
+/// Each has the line that was found most often.
 fn by_function(stacks: &Stacks) -> Vec<Stack> {
     let mut sorted: Vec<&Stack> = stacks.stacks.iter().collect();
     sorted.sort_by_key(|stack| std::cmp::Reverse(stack.values[0]));
@@ -63,16 +63,16 @@ fn by_function(stacks: &Stacks) -> Vec<Stack> {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct OfFunction<'s> {
     pub(super) function: &'s str,
-    /// In the function itself, with what is inlined into it left out. Of memory: what it asked functions for that are
-    /// not instrumented, or hidden, as the allocator and the insides of containers are.
+    /// The value in the function itself, without functions that are inlined into it. In heap profiles: the memory for
+    /// which it asked functions that are not instrumented, or hidden, like the allocator and the insides of containers.
     #[serde(rename = "self")]
     pub(super) own: u64,
-    /// In it and in the functions that it calls. A recursive function counts once.
+    /// The value in it and in the functions that it calls. A recursive function counts once.
     pub(super) total: u64,
 }
 
-/// The functions of all stacks, those with most of their own first. Code that is not instrumented is one function where
-/// its name is not known.
+/// The functions of all stacks, by their own values, the largest first. Uninstrumented code without a known name is one
+/// function.
 pub(super) fn functions(kind: Kind, stacks: &Stacks, by: usize) -> Vec<OfFunction<'_>> {
     let mut index: HashMap<&str, usize> = HashMap::new();
     // Each function with the number of the last stack that was counted for it.
@@ -108,7 +108,7 @@ pub(super) fn functions(kind: Kind, stacks: &Stacks, by: usize) -> Vec<OfFunctio
     found
 }
 
-/// A number as people write it.
+/// A number with separators and unit, as reports show it.
 pub fn amount(value: u64, unit: Unit) -> String {
     let digits = |value: u64| {
         let digits = value.to_string();
@@ -128,7 +128,7 @@ pub fn amount(value: u64, unit: Unit) -> String {
     }
 }
 
-/// Writes a report for people. `style`: of names, and of calls that are folded.
+/// Writes a report as text. `style`: of names, and of calls that are folded.
 pub fn text(
     profile: &Profile,
     stacks: &Stacks,

@@ -50,7 +50,7 @@ struct Sampled<'a> {
     weights: Vec<u64>,
 }
 
-/// Writes all of these metrics that can be added.
+/// Writes those of the metrics that are additive.
 pub fn write(stacks: &Stacks, metrics: &[Metric], name: &str, mut out: impl Write) -> io::Result<()> {
     let frames = stacks.frames.iter().map(|frame| Frame {
         name: &frame.name,

@@ -15,14 +15,13 @@ use crate::token::{BuildId, Token};
 
 use super::{Profile, Record};
 
-/// Frames of a context beyond these, counted from the innermost, are left out of a stack, and a frame says
-/// so.
+/// Bound on the frames of a stack, counted from the innermost. Further ones are left out, and a frame says so.
 const MAX_DEPTH: usize = 4096;
 
-/// More frames of all stacks are not held: behind them, stacks have [`FEW`].
+/// The number of frames of all stacks from which on stacks have at most [`REDUCED_DEPTH`].
 const MAX_FRAMES: usize = 1 << 23;
-/// The depth of stacks beyond that.
-const FEW: usize = 16;
+/// The depth of stacks beyond [`MAX_FRAMES`].
+const REDUCED_DEPTH: usize = 16;
 
 /// The indentation of frames in a report.
 pub(super) const INDENT: &str = "    ";
@@ -36,7 +35,7 @@ pub struct StackFrame {
     pub name: String,
     /// Name of the function, if it is known.
     pub function: Option<String>,
-    /// In gdb's style, with the place.
+    /// The frame's line in gdb's style, with the place.
     #[serde(skip)]
     pub text: String,
     /// The pattern that hides it in a report.
@@ -51,16 +50,16 @@ pub struct StackFrame {
     pub line: Option<u32>,
     /// Column, from 1.
     pub column: Option<u32>,
-    /// The function was inlined into that of the next frame outwards.
+    /// True if the function was inlined into the function of the next frame outwards.
     pub inlined: bool,
 }
 
-/// A stack, with what was measured in the contexts that look like it.
+/// A stack, with the values of all contexts that have its frames.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// Indices into [`Stacks::frames`], innermost first.
     pub frames: Vec<u32>,
-    /// In the order of [`Kind::metrics`](super::Kind::metrics).
+    /// The values of the metrics, in the order of [`Kind::metrics`](super::Kind::metrics).
     pub values: Vec<u64>,
 }
 
@@ -108,7 +107,7 @@ impl Stacks {
                 .frames(record)
                 .map_err(|failure| (record.token.clone().unwrap_or_default(), failure))?;
             if let Some(&at) = index.get(&frames) {
-                // Also what is not additive: the most of both is at most the sum.
+                // Metrics that are not additive are added, too: the sum is an upper bound of the maximum.
                 for (sum, value) in maker.result.stacks[at].values.iter_mut().zip(&record.values) {
                     *sum = sum.saturating_add(*value);
                 }
@@ -160,7 +159,7 @@ impl Maker<'_> {
         context.absent().for_each(|id| add(&mut self.result.absent, id));
         let mut frames = Vec::new();
         let mut rest = self.decoder.frames(&context);
-        let depth = if self.total < MAX_FRAMES { MAX_DEPTH } else { FEW };
+        let depth = if self.total < MAX_FRAMES { MAX_DEPTH } else { REDUCED_DEPTH };
         for frame in rest.by_ref().take(depth) {
             // In a picture, a function that is not instrumented looks like others.
             let name = match (frame.kind, frame.function) {

@@ -1,7 +1,7 @@
 //! Text with context tokens anywhere in it: finds them, and writes the text with their contexts.
 //!
-//! The text is bytes, which need not be UTF-8. Everything but tokens that can be decoded is copied as it is.
-//! Numbers of contexts are looked for where the decoder knows what interned ones stand for.
+//! The text is bytes, which need not be UTF-8. Everything except tokens that can be decoded is copied as it is.
+//! Numbers of contexts are looked for if the decoder has a file of numbers.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -20,27 +20,27 @@ use crate::token::BuildId;
 /// Bound on the modules without dictionary that are named.
 const MAX_NAMED: usize = 64;
 
-/// The number of bytes of output from which on they are handed over.
-pub(super) const MUCH: usize = 1 << 22;
+/// The number of bytes of output from which on it is handed over.
+pub(super) const FLUSH_SIZE: usize = 1 << 22;
 
-/// The beginning of tokens, in front of their version.
+/// The beginning of tokens, before their version.
 const PREFIX: &[u8] = pcce_abi::token::PREFIX.as_bytes();
 
 /// The kinds of words that are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Words {
     Tokens,
-    /// Tokens, and numbers of `pcce_context()`: behind [`NUMBER`], or from 2⁶³ on.
+    /// Tokens, and numbers of `pcce_context()`: after [`NUMBER`], or from 2⁶³ on.
     TokensAndNumbers,
 }
 
 /// The places of the words in `text` that look like tokens: one token, or several joined by `+`, as a context
-/// across threads is written. A `+` that no word follows belongs to the token if the word ends there. In
-/// place of the first token there may be a number, if these are looked for.
+/// across threads is written. A `+` that no word follows belongs to the token if the word ends there. The first
+/// part may be a number instead of a token, if numbers are looked for.
 pub fn tokens(text: &[u8], words: Words) -> impl Iterator<Item = Range<usize>> {
     let finder = memmem::Finder::new(PREFIX);
     let mut from = 0;
-    // The next token, or where the text ends.
+    // The next token, or a range past the end of the text.
     let mut token = 0..0;
     std::iter::from_fn(move || {
         if token.start < from || token.end == 0 {
@@ -76,29 +76,29 @@ fn next_token(
     }
 }
 
-/// The end of the number behind [`NUMBER`] at `start`, if there is one.
+/// The end of the number after [`NUMBER`] at `start`, if there is one.
 fn marked_number(text: &[u8], start: usize) -> Option<usize> {
     let rest = text.get(start..)?.strip_prefix(NUMBER)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
     session::number(&rest[..digits]).map(|_| start + NUMBER.len() + digits)
 }
 
-/// The next word from `from` on, in front of `end`, that is an interned number.
+/// The next word from `from` on, before `end`, that is an interned number.
 fn next_number(text: &[u8], from: usize, end: usize) -> Option<Range<usize>> {
-    /// Fewer digits make smaller numbers.
-    const FEWEST: usize = 18;
+    /// Interned numbers have at least this number of digits.
+    const MIN_DIGITS: usize = 18;
     let in_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut start = from;
     while start < end {
         let length = text[start..end].iter().take_while(|byte| in_word(**byte)).count();
         let word = &text[start..start + length];
-        // No part of a name, of a fraction, or of an exponent.
+        // The word must not be a part of a name, of a fraction, or of an exponent.
         let before = start.checked_sub(1).is_some_and(|at| matches!(text[at], b'.' | b'-' | b'+'));
-        let behind = text.get(start + length) == Some(&b'.')
+        let after = text.get(start + length) == Some(&b'.')
             && text.get(start + length + 1).is_some_and(u8::is_ascii_digit);
-        if length >= FEWEST
+        if length >= MIN_DIGITS
             && !before
-            && !behind
+            && !after
             && word[0].is_ascii_digit()
             && session::number(word).flatten().is_some_and(|number| number >= pcce_abi::INTERNED)
         {
@@ -109,7 +109,7 @@ fn next_number(text: &[u8], from: usize, end: usize) -> Option<Range<usize>> {
     None
 }
 
-/// The end of the origins of a thread behind a token that ends at `end`.
+/// The end of the origins of a thread after a token that ends at `end`.
 fn origins(text: &[u8], mut end: usize) -> usize {
     while text.get(end) == Some(&b'+') {
         let start = end + 1 + usize::from(text.get(end + 1) == Some(&SUBMITTED));
@@ -117,9 +117,9 @@ fn origins(text: &[u8], mut end: usize) -> usize {
             Some(next) => end = next,
             None => {
                 let cut = text.get(start) == Some(&b'~');
-                let behind = if cut { start + 1 } else { end + 1 };
-                if !text.get(behind).is_some_and(|byte| byte.is_ascii_graphic()) {
-                    end = behind;
+                let after = if cut { start + 1 } else { end + 1 };
+                if !text.get(after).is_some_and(|byte| byte.is_ascii_graphic()) {
+                    end = after;
                 }
                 break;
             }
@@ -143,7 +143,7 @@ fn single(text: &[u8], start: usize) -> Option<usize> {
     (version > 0 && length > 0).then_some(start + PREFIX.len() + version + 1 + length)
 }
 
-/// Numbers of lines, asked for in the order of the text.
+/// The numbers of lines. They must be asked for in the order of the text.
 struct Lines<'t> {
     text: &'t [u8],
     at: usize,
@@ -164,17 +164,17 @@ impl Lines<'_> {
 pub struct Failures {
     /// Tokens of other builds, or damaged ones; they were left as they are.
     pub left: Counted<Failure>,
-    /// Modules whose dictionary was not given: their calls are left out, others are there.
+    /// Modules whose dictionary was not given: their calls are left out of contexts.
     pub missing: HashMap<BuildId, Counted<()>>,
     /// Lines with tokens that are no JSON objects, where these are expected.
     pub not_json: Counted<String>,
 }
 
-/// A count, and the first one.
+/// A count of things, and the first of them.
 #[derive(Debug)]
 pub struct Counted<T> {
     pub count: u64,
-    /// The line of the first one, from 1, and what it is.
+    /// The line of the first one, from 1, and its value.
     pub first: Option<(u64, T)>,
 }
 
@@ -193,7 +193,7 @@ impl<T> Counted<T> {
         }
     }
 
-    /// Adds those of another part of the text.
+    /// Adds the counts of another part of the text.
     pub fn merge(&mut self, other: Self) {
         if let Some((line, what)) = other.first {
             self.add(other.count, line, || what);
@@ -202,7 +202,7 @@ impl<T> Counted<T> {
 }
 
 impl Failures {
-    /// Adds those of another part of the text.
+    /// Adds the counts of another part of the text.
     pub fn merge(&mut self, other: Self) {
         self.left.merge(other.left);
         self.not_json.merge(other.not_json);
@@ -245,8 +245,8 @@ impl Failures {
     }
 }
 
-/// Writes texts with the contexts of their tokens: below the line of the token with [`Format::Below`], in
-/// place of it with [`Format::InPlace`].
+/// Writes texts with the contexts of their tokens: with [`Format::Below`], below the line of the token; with
+/// [`Format::InPlace`], instead of the token.
 #[derive(Debug)]
 pub struct Filter<'d> {
     session: Session<'d>,
@@ -265,10 +265,10 @@ impl<'d> Filter<'d> {
         Self { session, words, below, failures: Failures::default() }
     }
 
-    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is
-    /// there, whenever that is much.
+    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` is called when `out` is
+    /// long, and may empty it.
     pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>, mut full: impl FnMut(&mut Vec<u8>)) {
-        // Up to where the text is copied: with contexts below, always up to the end of a line.
+        // The end of the text that was copied: with contexts below, always the end of a line.
         let mut copied = 0;
         let mut lines = Lines { text, at: 0, line };
         for token in tokens(text, self.words) {
@@ -294,7 +294,7 @@ impl<'d> Filter<'d> {
                 copied = token.end;
             }
             self.failures.note(outcome, &self.session, 1, || lines.of(token.start));
-            if out.len() >= MUCH && (!self.below || out.last() == Some(&b'\n')) {
+            if out.len() >= FLUSH_SIZE && (!self.below || out.last() == Some(&b'\n')) {
                 full(out);
             }
         }
@@ -302,7 +302,7 @@ impl<'d> Filter<'d> {
     }
 }
 
-/// A token, how often it was there, and the number of the first line with it.
+/// A token, the number of its occurrences, and the number of the first line with it.
 type CountedToken = (Box<[u8]>, (u64, u64));
 
 /// The tokens of a text, counted.
@@ -330,7 +330,7 @@ impl Census {
         }
     }
 
-    /// Adds those of another part of the text.
+    /// Adds the counts of another part of the text.
     pub fn merge(&mut self, other: Self) {
         for (token, (count, line)) in other.tokens {
             let entry = self.tokens.entry(token).or_insert((0, line));
@@ -339,8 +339,8 @@ impl Census {
     }
 
     /// Writes each context once, the most frequent one first and `top` of them at most, in [`Format::Below`],
-    /// [`Format::InPlace`] or [`Format::Json`]. Tokens with equal frames are one context. So many `jobs` decode, each
-    /// by a session of its own.
+    /// [`Format::InPlace`] or [`Format::Json`]. Tokens with equal frames are one context. `jobs` threads decode, each
+    /// with a session of its own.
     pub fn write<'d>(
         self,
         session: impl Fn() -> Session<'d> + Sync,
@@ -377,7 +377,7 @@ impl Census {
         for (number, ((token, (_, line)), count)) in shown.iter().enumerate() {
             text.clear();
             let outcome = session.decode(token, &mut text)?;
-            // All together may be too long.
+            // All contexts together may be too long.
             if matches!(outcome, Outcome::Failed(_)) {
                 failures.note(outcome, &session, *count, || *line);
                 continue;
@@ -409,8 +409,8 @@ impl Census {
     }
 }
 
-/// The contexts of some tokens by the hashes of what is written for them: the first token of each, and how often the
-/// context was there.
+/// The contexts of some tokens, by hashes of their texts: the first token of each, and the number of occurrences of the
+/// context.
 fn contexts<'t>(
     tokens: &'t [CountedToken],
     mut session: Session<'_>,
@@ -431,7 +431,8 @@ fn contexts<'t>(
     (contexts, failures)
 }
 
-/// What is written of a context: equal ones may have several tokens, and the object is {"token":TOKEN,"frames":…}.
+/// The text of a context without its token: equal contexts may have several tokens. The object is
+/// {"token":TOKEN,"frames":…}.
 fn frames_of<'t>(session: &Session<'_>, token: &[u8], text: &'t [u8]) -> &'t [u8] {
     match session.format() {
         Format::Json => &text["{\"token\":\"\",".len() + token.len()..],
@@ -439,7 +440,7 @@ fn frames_of<'t>(session: &Session<'_>, token: &[u8], text: &'t [u8]) -> &'t [u8
     }
 }
 
-/// How often, in words.
+/// A number of occurrences, in words.
 fn times(count: u64) -> String {
     format!("{count} {}", if count == 1 { "time" } else { "times" })
 }

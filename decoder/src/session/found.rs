@@ -14,9 +14,9 @@ use super::{Failure, Session, number};
 #[derive(Debug)]
 pub(super) struct Found<'d> {
     store: &'d Store,
-    /// By the address of the decoder, which stays where it is.
+    /// By the address of the decoder, which does not move.
     sessions: HashMap<usize, Session<'d>>,
-    /// The session that had the last token, if it was not that of the dictionaries given.
+    /// The session that decoded the last token, if it is not the one of the dictionaries given.
     last: Option<usize>,
     /// The build of the crash report that is read.
     build: String,
@@ -42,18 +42,18 @@ impl<'d> Found<'d> {
         build_id.clone_into(&mut self.build);
     }
 
-    /// The next token is one of the dictionaries given.
+    /// Called before a token that the given dictionaries may decode.
     pub(super) fn forget_last(&mut self) {
         self.last = None;
     }
 
-    /// The session that had the last token.
+    /// The session that decoded the last token.
     pub(super) fn last(&self) -> Option<&Session<'d>> {
         self.sessions.get(&self.last?)
     }
 
-    /// The session for a token, by the dictionaries of its images, if some were found. `given`: the session of those
-    /// that were given.
+    /// The session for a token, by the dictionaries of its images, if some were found. `given`: the session of the
+    /// given dictionaries.
     pub(super) fn session(&mut self, given: &Session<'d>, text: &[u8]) -> Option<&mut Session<'d>> {
         let images = self.images(text, given.decoder.numbers());
         let decoder = self.store.decoder(&images);
@@ -65,7 +65,7 @@ impl<'d> Found<'d> {
         Some(session)
     }
 
-    /// The images of a token or interned number, and of the tokens of where its thread comes from.
+    /// The images of a token or interned number, and those of the tokens of where its thread comes from.
     fn images(&mut self, text: &[u8], numbers: Option<&Numbers>) -> Vec<BuildId> {
         let mut images = Vec::new();
         let parts = threads::split(text);
@@ -83,7 +83,7 @@ impl<'d> Found<'d> {
         images
     }
 
-    /// A failure for want of a dictionary says where it was looked for.
+    /// Makes a failure that lacks a dictionary say where it was looked for.
     pub(super) fn explained(&self, failure: Failure) -> Failure {
         match failure {
             failure if !self.store.searches() => failure,

@@ -1,6 +1,6 @@
-//! Logs of JSON objects, one a line: the token is in a member that has a name.
+//! Logs of JSON objects, one a line: the token is in a member with a given name.
 //!
-//! A line stays as it is, byte for byte; a member with the calls is put behind its last one.
+//! A line stays as it is, byte for byte; a member with the calls is added after its last one.
 
 use std::fmt;
 use std::ops::Range;
@@ -15,12 +15,12 @@ use super::{MAX_CALLS_IN_LOG, Outcome, Session};
 use crate::printable::json;
 use crate::show::render::Format;
 
-/// The member of each object that has a token: its name, or those of the objects around it and its name, with dots
-/// between them. A member that has the whole name counts first.
+/// The member of each object that has a token: its name, or the names of the objects around it and its own, with dots
+/// between them. A member that has the whole name is preferred.
 #[derive(Clone, Debug)]
 pub struct Field {
     name: String,
-    /// Where the name may be in a line: else the line need not be read.
+    /// Finds the name in a line. A line without it need not be read.
     last: memmem::Finder<'static>,
 }
 
@@ -43,7 +43,7 @@ impl Field {
     }
 }
 
-/// What a member holds.
+/// The value of a member.
 enum Content<'t> {
     Text(String),
     /// The digits of a number.
@@ -61,7 +61,7 @@ impl<'t> Content<'t> {
         })
     }
 
-    /// The token or number, if there is one: the first of a text.
+    /// The token or number, if there is one. Of several in a text, the first.
     fn word(&self, words: Words) -> Option<&[u8]> {
         match self {
             Self::Text(text) => tokens(text.as_bytes(), words).next().map(|at| &text.as_bytes()[at]),
@@ -94,7 +94,7 @@ impl<'de> Visitor<'de> for Member<'_> {
         while let Some(part) = map.next_key_seed(Name(self.0))? {
             match part {
                 Part::Whole => whole = Some(map.next_value()?),
-                // What has this name may be no object.
+                // The member with this name need not be an object.
                 Part::Object(rest) => {
                     let value: &RawValue = map.next_value()?;
                     if value.get().starts_with('{') {
@@ -112,10 +112,10 @@ impl<'de> Visitor<'de> for Member<'_> {
 /// Compares the name of a member with the name that is looked for.
 struct Name<'n>(&'n str);
 
-/// What a member is of the one that is looked for.
+/// The relation of a member to the member that is looked for.
 enum Part<'n> {
     Whole,
-    /// An object with it, where it has this name.
+    /// An object that may have it, with this name inside.
     Object(&'n str),
     Other,
 }
@@ -164,8 +164,8 @@ impl<'d> JsonLines<'d> {
         Self { session, words, field, scratch: Vec::new(), failures: Failures::default() }
     }
 
-    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` may take what is there,
-    /// whenever that is much.
+    /// Appends `text`, whole lines, to `out`. `line` is the number of the first one. `full` is called when `out` is
+    /// long, and may empty it.
     pub fn text(&mut self, text: &[u8], line: u64, out: &mut Vec<u8>, mut full: impl FnMut(&mut Vec<u8>)) {
         let Self { session, words, field, scratch, failures } = self;
         for (number, (place, content)) in (line..).zip(lines(text, field)) {
@@ -180,14 +180,14 @@ impl<'d> JsonLines<'d> {
                 }
                 Err(error) => failures.no_json(&text[place], number, &error),
             }
-            if out.len() >= super::filter::MUCH {
+            if out.len() >= super::filter::FLUSH_SIZE {
                 full(out);
             }
         }
     }
 }
 
-/// Adds the calls of a token to the object that ends in front of `end`; the rest of its line follows it.
+/// Adds the calls of a token to the object that ends before `end`; the rest of its line follows it.
 fn add(
     session: &mut Session<'_>,
     name: &str,
@@ -213,12 +213,12 @@ fn add(
         _ => json(&written),
     };
     let brace = out[..end].iter().rposition(|byte| *byte == b'}').expect("it was read as an object");
-    let behind = out.split_off(brace);
+    let rest = out.split_off(brace);
     out.push(b',');
     out.extend_from_slice(json(&format!("{name}_frames")).as_bytes());
     out.push(b':');
     out.extend_from_slice(value.as_bytes());
-    out.extend_from_slice(&behind);
+    out.extend_from_slice(&rest);
     outcome
 }
 

@@ -1,6 +1,6 @@
 //! Many tokens one after another: from the text of each to the rendered context.
 //!
-//! Memory is used again from token to token, so that a stream costs no allocation for each. Tokens that come
+//! Memory is reused from token to token, so decoding a stream makes no allocation for each token. Tokens that occur
 //! again and again, as those of hot contexts do, are decoded two times only.
 
 pub mod filter;
@@ -40,7 +40,7 @@ pub enum Failure {
     NotFound {
         /// The build ids, as far as tokens carry them.
         ids: String,
-        /// The places where it was looked for.
+        /// The places where a dictionary was looked for.
         places: String,
     },
     /// A number without a program.
@@ -49,7 +49,7 @@ pub enum Failure {
          tokens tell their build, and numbers from 2^63 on with their file (--numbers FILE)"
     )]
     NumberAlone { number: u64 },
-    /// More than 64 bits.
+    /// The number has more than 64 bits.
     #[error("the number is larger than 64 bits: pcce_context() gives no such number")]
     NumberTooLarge,
     /// The context is longer than the session writes.
@@ -78,15 +78,15 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Decoded,
-    /// Decoded but for the frames of modules whose dictionary was not given: [`Session::missing`].
+    /// Decoded, except for the frames of modules whose dictionary was not given: [`Session::missing`].
     Incomplete,
     Failed(Failure),
 }
 
-/// The output of tokens that came twice, in a table of fixed size: at most 32 MiB.
+/// The output of tokens that occurred two times, in a table of fixed size: at most 32 MiB.
 ///
-/// A token's last characters are its checksum, so they serve as the hash. A token that came once only leaves
-/// its key: in a stream without repetitions nothing is copied, and no slot loses its content.
+/// A token's last characters are its checksum, so they serve as the hash. For a token that occurred once, only its
+/// key is stored: in a stream without repetitions nothing is copied, and no slot loses its content.
 #[derive(Debug)]
 struct Memo {
     slots: Vec<Slot>,
@@ -140,15 +140,15 @@ pub struct Session<'d> {
     found: Option<Box<Found<'d>>>,
 }
 
-/// Contexts of more calls are not written into logs, of which many are read at a time. A short token can
-/// stand for millions of equal calls.
+/// Bound on the calls of a context that is written into a log. Logs have many tokens, and a short token can stand
+/// for millions of equal calls.
 pub const MAX_CALLS_IN_LOG: u64 = 100_000;
-/// Contexts of more calls are not written at all. An endless recursion on a stack of 8 MB is a fifth of that.
+/// Bound on the calls of any context that is written. An endless recursion on a stack of 8 MB has a fifth of them.
 pub const MAX_CALLS: u64 = 1 << 20;
 
-/// Contexts up to this length are always written.
+/// Contexts with at most this number of calls are always written.
 const SHORT: u64 = 256;
-/// The number of calls of longer contexts that a session writes.
+/// Bound on the calls of all longer contexts together that a session writes.
 const MAX_OF_LONG: u64 = 1 << 25;
 
 impl<'d> Session<'d> {
@@ -174,20 +174,20 @@ impl<'d> Session<'d> {
         Self { renderer: self.renderer.styled(style.clone()), ..self }
     }
 
-    /// Returns whether it is known of the next tokens that a process of the decoder's program has made them
+    /// Sets whether the next tokens are known to come from a process of the decoder's program
     /// ([`Decoder::decode_of_program`]).
     pub fn set_of_program(&mut self, of_program: bool) {
         self.of_program = of_program;
     }
 
-    /// Makes tokens whose contexts have more calls than this failures.
+    /// Makes tokens whose contexts have more than `calls` calls failures.
     #[must_use]
     pub fn with_limit(self, calls: u64) -> Self {
         Self { limit: calls, ..self }
     }
 
-    /// Makes tokens whose contexts have more calls than this failures, and long contexts where there are very
-    /// many: input that is not trusted must not cause output without an end.
+    /// Makes tokens whose contexts have more than `calls` calls failures, and long contexts after very many others:
+    /// input that is not trusted must not cause endless output.
     #[must_use]
     pub fn bounded(self, calls: u64) -> Self {
         Self { left: MAX_OF_LONG, ..self }.with_limit(calls)
@@ -207,15 +207,15 @@ impl<'d> Session<'d> {
     }
 
     /// Decodes a token, or a number of `pcce_context()` in digits (decimal, or hexadecimal after `0x`),
-    /// behind [`NUMBER`] or not, and writes the context, or in JSON the error.
+    /// with [`NUMBER`] before it or not, and writes the context, or in JSON the error.
     ///
     /// # Errors
-    /// Errors of `out`; what is wrong with the text is in the [`Outcome`].
+    /// Errors of `out`. Errors of the text are in the [`Outcome`].
     pub fn decode(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<Outcome> {
         if let Some(found) = &mut self.found {
             found.forget_last();
         }
-        // In a process of the program, what no given dictionary knows would be code that is not instrumented.
+        // In a process of the program, code that no given dictionary has would count as not instrumented.
         if self.of_program
             && let Some(outcome) = self.decode_found(text, out)
         {
@@ -254,7 +254,7 @@ impl<'d> Session<'d> {
     /// first.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// [`Failure`] if the text cannot be decoded.
     pub fn frames(&mut self, text: &[u8]) -> Result<Vec<Frame<'d>>, Failure> {
         if let Some(found) = &mut self.found {
             found.forget_last();
@@ -275,12 +275,12 @@ impl<'d> Session<'d> {
         Ok(self.decoder.frames(&self.context).collect())
     }
 
-    /// Returns whether dictionaries are missing for what was decoded.
+    /// Returns whether dictionaries are missing for the token that was decoded.
     fn is_lacking(&self, filled: &Result<(), Failure>) -> bool {
         filled.is_err() || self.missing().chain(self.context.absent()).next().is_some()
     }
 
-    /// A context that is too long is a failure.
+    /// Makes a context that is too long a failure.
     fn limited(&mut self, filled: Result<(), Failure>) -> Result<(), Failure> {
         let limited = filled.and_then(|()| match self.context.pieces_shown() {
             pieces if pieces > self.limit => Err(Failure::LongContext { pieces, limit: self.limit }),
@@ -307,7 +307,7 @@ impl<'d> Session<'d> {
         Some(outcome)
     }
 
-    /// Does something with the session of dictionaries that were looked for, if some were found.
+    /// Calls `work` with the session of dictionaries that were looked for, if some were found.
     fn with_found<R>(&mut self, text: &[u8], work: impl FnOnce(&mut Self) -> R) -> Option<R> {
         let mut found = self.found.take()?;
         let result = found.session(self, text).map(work);
@@ -321,15 +321,15 @@ impl<'d> Session<'d> {
         Self { renderer, limit: self.limit, left: self.left, ..Self::new(decoder, self.format()) }
     }
 
-    /// Makes the next context be written without the empty line that stands between two.
+    /// Makes the next context be written without the empty line between contexts.
     pub fn restart(&mut self) {
         self.renderer.restart();
     }
 
-    /// Writes the context, and keeps the output if the token comes for the second time.
+    /// Writes the context, and keeps the output if the token occurs for the second time.
     fn write(&mut self, text: &[u8], out: &mut impl Write) -> io::Result<()> {
         match self.memo.slot(text) {
-            // Each piece is some 100 bytes; those of a large context would be made in vain.
+            // Each piece has some 100 bytes, so the output of a large context could not be kept.
             Some((slot, key))
                 if slot.last == key && self.context.pieces_shown() <= Memo::MAX_OUTPUT as u64 / 64 =>
             {
@@ -409,7 +409,7 @@ impl<'d> Session<'d> {
     }
 }
 
-/// The prefix that may stand in front of a number, to tell it from others.
+/// The prefix that may mark a number as one of a context.
 pub const NUMBER: &[u8] = b"pcce:";
 
 /// The value of a text that is a number; `Some(None)` if it is larger than 64 bits.

@@ -1,10 +1,10 @@
 //! Dictionaries by build id: the shared libraries of a program, the folders in which dictionaries are kept, and
 //! debuginfod.
 //!
-//! A folder has dictionaries below `.build-id`, as debuggers know it (`.build-id/ab/cdef….debug` is a debug
-//! file with build id abcdef…, `.build-id/ab/cdef….pcce.json` a dictionary), or as files of any name. A token
-//! has the first bytes of a build id only; debuginfod is asked for whole ones, so for those that are no
-//! longer than that, or were learnt.
+//! A folder has dictionaries below `.build-id`, in the layout of debuggers (`.build-id/ab/cdef….debug` is a debug
+//! file with build id abcdef…, `.build-id/ab/cdef….pcce.json` a dictionary), or as files of any name. A token has
+//! only the first bytes of a build id, and debuginfod needs whole ones. So it is asked only for build ids that are
+//! no longer than that, or were learnt.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -29,7 +29,7 @@ use crate::token::{BuildId, from_hex};
 pub const ENDING: &str = ".pcce.json";
 /// The subfolder in which files have their build ids as names.
 const BY_ID: &str = ".build-id";
-/// A dictionary's build id is in its first bytes.
+/// The number of first bytes of a dictionary that are read for its build id.
 const START: u64 = 4096;
 /// Bound on the ids that were not found, and are remembered.
 const MAX_ABSENT: usize = 1 << 16;
@@ -40,15 +40,15 @@ pub struct Store {
     folders: Vec<PathBuf>,
     /// The program whose shared libraries are looked at first.
     program: Option<PathBuf>,
-    /// Those libraries.
+    /// The shared libraries of `program`.
     libraries: OnceLock<HashMap<BuildId, PathBuf>>,
-    /// False if nothing else is looked at.
+    /// False if only these libraries are looked at.
     searches: bool,
-    /// Dictionaries that are there from the start, each with its file.
+    /// The given dictionaries, each with its file.
     given: Vec<(Dictionary, PathBuf)>,
     /// The interned numbers that decoders look up.
     numbers: Option<Numbers>,
-    /// Files of the folders by the start of their build id, which are named otherwise.
+    /// Files of the folders with other names than their build ids, by the starts of these.
     files: OnceLock<HashMap<BuildId, PathBuf>>,
     places: Mutex<HashMap<BuildId, Option<Place>>>,
     whole: Mutex<HashMap<BuildId, String>>,
@@ -61,7 +61,7 @@ pub struct Store {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     path: PathBuf,
-    /// The library itself, if that is its debug file.
+    /// The library itself, if `path` is its debug file.
     stripped: Option<PathBuf>,
 }
 
@@ -72,7 +72,7 @@ impl From<PathBuf> for Place {
 }
 
 impl Store {
-    /// Looks in these folders, then where the system keeps debug files, and asks debuginfod at last.
+    /// Looks in these folders, then where the system keeps debug files, and finally asks debuginfod.
     pub fn new(folders: &[PathBuf], given: Vec<(Dictionary, PathBuf)>) -> Self {
         Self {
             folders: folders.iter().cloned().chain([PathBuf::from(debug_files::SYSTEM)]).collect(),
@@ -96,7 +96,7 @@ impl Store {
         Self { program: Some(program.to_owned()), searches: !only, ..self }
     }
 
-    /// Returns whether dictionaries are looked for that do not belong to the program.
+    /// Returns whether dictionaries are looked for outside of the program's libraries, too.
     pub fn searches(&self) -> bool {
         self.searches
     }
@@ -155,14 +155,14 @@ impl Store {
         }
     }
 
-    /// Remembers a whole build id, in hexadecimal digits, of which tokens have the start only.
+    /// Remembers a whole build id, in hexadecimal digits, of which tokens have only the start.
     pub fn learn(&self, build_id: &str) {
         if let Some(bytes) = from_hex(build_id) {
             lock(&self.whole).insert(BuildId::from_prefix(&bytes), build_id.to_owned());
         }
     }
 
-    /// The places where dictionaries were looked for, and the errors of some, for people.
+    /// The places where dictionaries were looked for, and the errors of some, as text.
     pub fn looked(&self) -> String {
         let mut places: Vec<String> =
             self.folders.iter().map(|folder| folder.display().to_string()).collect();
@@ -226,7 +226,7 @@ impl Store {
         })
     }
 
-    /// The files right in the folders that were given, by build id.
+    /// The files directly in the given folders, by build id.
     fn other_files(&self) -> HashMap<BuildId, PathBuf> {
         let own = self.folders.iter().filter(|folder| **folder != Path::new(debug_files::SYSTEM));
         let mut files: Vec<PathBuf> = own

@@ -1,4 +1,4 @@
-//! Lines of frames that say little, as one.
+//! Folding: several unimportant frames in a row become one line.
 
 use std::io::{self, Write};
 
@@ -42,7 +42,7 @@ pub struct BadPattern {
 
 impl Hidden {
     /// Hides calls by these patterns: of short names of functions, or, with a `/`, of paths of source files. The first
-    /// one that fits counts.
+    /// pattern that fits counts.
     ///
     /// # Errors
     /// A pattern cannot be read.
@@ -58,7 +58,7 @@ impl Hidden {
         self.by(frame).is_some()
     }
 
-    /// The pattern that hides a frame. Boundaries are never hidden, but for functions of the runtime, which stand
+    /// The pattern that hides a frame. Boundaries are never hidden, except for functions of the runtime, which are
     /// between the program and the library that it called.
     pub(crate) fn by(&self, frame: &Frame<'_>) -> Option<Number> {
         let name = || frame.function.map(short).unwrap_or_default();
@@ -84,11 +84,11 @@ impl Hidden {
 /// Writes the lines of a context. Several hidden ones that follow one another are one line, which says how many.
 #[derive(Debug, Default)]
 pub(crate) struct Folding {
-    /// How many of the last lines are hidden.
+    /// The number of the last lines that are hidden.
     count: u64,
     /// The patterns that hide them, each once.
     by: Vec<Number>,
-    /// The first of them.
+    /// The first of these lines.
     line: Vec<u8>,
 }
 
@@ -116,7 +116,8 @@ impl Folding {
         Ok(())
     }
 
-    /// Writes what is left behind the last line of a context. One line alone is shown: folded, it would be a line, too.
+    /// Writes the hidden lines before a shown line, or at the end of a context. A single line is shown: folded, it
+    /// would be a line, too.
     pub(crate) fn end(&mut self, hidden: &Hidden, indent: &[u8], out: &mut impl Write) -> io::Result<()> {
         let count = std::mem::take(&mut self.count);
         let patterns = self.by.drain(..).map(|number| hidden.0[usize::from(number)].as_str());

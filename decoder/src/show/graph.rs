@@ -22,14 +22,14 @@ pub struct Selection {
     pub around: Option<Wanted>,
     /// The distance from it, in calls, in both directions.
     pub depth: usize,
-    /// With a profile and without `around`, only functions that have at least so many percent of the whole,
-    /// and calls that are in the profile.
+    /// With a profile and without `around`, only functions that have at least this percentage of the whole, and
+    /// calls that are in the profile.
     pub min_percent: f64,
-    /// Also how the graph is encoded.
+    /// True if the drawing also shows how the graph is encoded.
     pub encoding: bool,
 }
 
-/// Why nothing is drawn.
+/// The reason why nothing is drawn.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphError {
@@ -59,14 +59,14 @@ struct Calls {
     pushes: usize,
 }
 
-/// A call graph that is drawn, and how many functions there are in it and in all.
+/// The drawing of a call graph, with the number of functions in it and in all.
 #[derive(Clone, Debug)]
 pub struct Drawing {
     /// The text for `dot`.
     pub dot: String,
     pub shown: usize,
     pub all: usize,
-    /// The function that was asked for is silent: its calls are not encoded, and it has no arrows.
+    /// True if the function that was asked for is silent: its calls are not encoded, and it has no arrows.
     pub silent: bool,
 }
 
@@ -125,7 +125,7 @@ impl<'d> Graph<'d> {
         &self.dictionary.modules[node.0].names[self.function(node).name as usize]
     }
 
-    /// All functions, but for those that only push for others.
+    /// All functions, except those that only push for others.
     fn functions(&self) -> Vec<Node> {
         let modules = self.dictionary.modules.iter().enumerate();
         modules
@@ -167,8 +167,8 @@ impl<'d> Graph<'d> {
         Ok((around(&centre, &self.calls, selection.depth), centre))
     }
 
-    /// The calls of the dictionary between functions that are shown: if all functions are, and there is a profile,
-    /// those that are in it.
+    /// The calls of the dictionary between functions that are shown. With a profile and without
+    /// [`Selection::around`], only those that are in the profile.
     fn arrows(&self, shown: &BTreeSet<Node>, selection: &Selection) -> Vec<(Node, Node, String)> {
         let mut arrows = Vec::new();
         for (&(from, to), calls) in &self.calls {
@@ -350,8 +350,8 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
     calls
 }
 
-/// Callers before callees as far as it goes, from `main` on: where there are cycles, `dot` puts at the top
-/// what comes first.
+/// The functions in an order from `main` on, with callers before callees as far as possible. Of a cycle, `dot` puts
+/// the first function at the top.
 fn ordered(
     shown: &BTreeSet<Node>,
     arrows: &[(Node, Node, String)],
@@ -414,30 +414,30 @@ fn pointers(dictionary: &Dictionary, node: Node) -> usize {
 
 /// The values that calls add; the first few where there are many.
 fn added(values: &[u64]) -> String {
-    const FEW: usize = 2;
+    const MAX_VALUES: usize = 2;
     let mut text: Vec<String> =
-        values.iter().take(FEW).map(|&value| format!("+{}", amount(value, Unit::Count))).collect();
-    if values.len() > FEW {
+        values.iter().take(MAX_VALUES).map(|&value| format!("+{}", amount(value, Unit::Count))).collect();
+    if values.len() > MAX_VALUES {
         text.push(format!("… ({} calls)", values.len()));
     }
     text.join(" ")
 }
 
-/// Long names on several lines, and the short forms of very long ones. No name within a name is cut.
+/// Breaks a long name into several lines. A very long one gets its short form first. No name within a name is cut.
 fn wrapped(name: &str) -> String {
     const WIDTH: usize = 40;
-    const MOST: usize = 160;
-    let name = if name.chars().count() > MOST { short(name) } else { name.into() };
+    const MAX_LEN: usize = 160;
+    let name = if name.chars().count() > MAX_LEN { short(name) } else { name.into() };
     let (mut text, mut column, mut length) = (String::new(), 0, 0);
     for part in printable(&name).split_inclusive([',', ':', '<', '(', ' ']) {
         let width = part.chars().count();
-        // Both colons of `::` belong to what is in front of them.
+        // Both colons of `::` belong to the part before them.
         if column > 0 && column + width > WIDTH && part != ":" {
             text.push('\n');
             column = 0;
         }
         length += width;
-        if length > MOST && !text.is_empty() {
+        if length > MAX_LEN && !text.is_empty() {
             text.push('…');
             break;
         }
@@ -462,9 +462,9 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// From white over yellow to red.
+/// A colour from white over yellow to red.
 fn colour(percent: f64) -> String {
-    // Small shares must be told apart, too.
+    // Small shares must look different, too.
     let share = (percent / 100.0).clamp(0.0, 1.0).sqrt();
     let green = 255.0 - 150.0 * share;
     let blue = 255.0 - 215.0 * share.min(1.0);

@@ -24,9 +24,9 @@ pub enum Format {
     Json,
     /// One line for each token: `outermost;…;innermost 1`.
     Folded,
-    /// As text, indented, with nothing between contexts: stands below a line of a log.
+    /// As text, indented, with nothing between contexts: for use below a line of a log.
     Below,
-    /// `outermost;…;innermost`, in place of a token.
+    /// `outermost;…;innermost`: replaces a token.
     InPlace,
 }
 
@@ -41,7 +41,7 @@ pub struct Renderer<'d> {
     style: Style,
     /// The bytes of the sites met so far.
     bytes: Vec<u8>,
-    /// Where the chunks end in `bytes`. A chunk is a line of text, or, in the other formats, all frames of a
+    /// The ends of the chunks in `bytes`. A chunk is a line of text, or, in the other formats, all frames of a
     /// site with a separator before each.
     ends: Vec<usize>,
     /// For each chunk, the pattern that hides it.
@@ -96,7 +96,7 @@ impl<'d> Renderer<'d> {
         self.body(token, context, out)
     }
 
-    /// Writes what stands between two contexts; nothing before the first one.
+    /// Writes the separator between two contexts, and nothing before the first one.
     pub(crate) fn separator(&mut self, out: &mut impl Write) -> io::Result<()> {
         if self.format == Format::Text && std::mem::replace(&mut self.any, true) {
             out.write_all(b"\n")?;
@@ -104,7 +104,7 @@ impl<'d> Renderer<'d> {
         Ok(())
     }
 
-    /// The next context is written as the first one.
+    /// Makes the next context be written like the first one.
     pub(crate) fn restart(&mut self) {
         self.any = false;
     }
@@ -145,8 +145,7 @@ impl<'d> Renderer<'d> {
         }
     }
 
-    /// Writes what stands for a token that failed: an object with `error` in JSON, nothing in the other
-    /// formats.
+    /// Writes the output for a token that failed: an object with `error` in JSON, nothing in the other formats.
     pub fn failure(
         &mut self,
         token: &[u8],
@@ -276,6 +275,6 @@ pub fn folded_frame(frame: &Frame<'_>, style: &Style) -> String {
         FrameKind::Call => printable(function.as_deref().unwrap_or("??")).into_owned(),
         _ => boundary(&Frame { function: function.as_deref(), ..*frame }),
     };
-    // The separator of folded stacks; Rust's array types have it.
+    // `;` separates the frames of folded stacks, and Rust's array types have it.
     name.replace(';', ":")
 }

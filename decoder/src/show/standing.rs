@@ -1,5 +1,5 @@
-//! Why a command finds nothing about a function, by the program's file: it was inlined, is not instrumented,
-//! or is not there at all.
+//! The reasons why a command finds nothing about a function, from the program's file: it was inlined, is not
+//! instrumented, or does not exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,12 +18,12 @@ use crate::names::demangle;
 pub struct Standing {
     /// The functions into which they were inlined, as in the source.
     pub inlined_into: BTreeSet<String>,
-    /// Files have debug information, which tells of what was inlined.
+    /// True if a file has debug information, which shows inlined functions.
     pub has_debug_information: bool,
-    /// The machine code has one.
+    /// True if the machine code has one of them.
     pub is_defined: bool,
     pub is_instrumented: bool,
-    /// Instrumented functions call one by its name.
+    /// True if an instrumented function calls one by its name.
     pub is_called: bool,
 }
 
@@ -59,7 +59,7 @@ impl Standing {
         }
     }
 
-    /// Why no instrumented function has the name; None if the files have none at all.
+    /// The reason why no instrumented function has the name; None if the files have no such function at all.
     pub fn why(&self, name: &str) -> Option<String> {
         let into = self.callers();
         match (into.is_empty(), self.is_defined || self.is_called) {
@@ -100,7 +100,7 @@ fn functions<'f>(file: &'f object::File<'_>) -> impl Iterator<Item = &'f str> {
 }
 
 /// Bound on the names that are listed; others are counted.
-const FEW: usize = 4;
+const MAX_LISTED: usize = 4;
 
 /// Names in a sentence: `f`, `f and g`, `f, g and 3 others`.
 pub fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
@@ -108,7 +108,7 @@ pub fn listed<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     match &names[..] {
         [] => String::new(),
         [one] => (*one).to_owned(),
-        [first @ .., last] if names.len() <= FEW => format!("{} and {last}", first.join(", ")),
-        _ => format!("{} and {} others", names[..FEW - 1].join(", "), names.len() - FEW + 1),
+        [first @ .., last] if names.len() <= MAX_LISTED => format!("{} and {last}", first.join(", ")),
+        _ => format!("{} and {} others", names[..MAX_LISTED - 1].join(", "), names.len() - MAX_LISTED + 1),
     }
 }

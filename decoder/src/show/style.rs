@@ -19,20 +19,20 @@ pub struct Style {
     pub short: bool,
     /// Prefixes that are left out of paths of source files; the first one that fits counts.
     pub strip_prefixes: Vec<PathBuf>,
-    /// The folder, absolute, from which paths of source files lead; those outside stay absolute.
+    /// The folder, absolute, to which paths of source files are relative; those outside stay absolute.
     pub relative_to: Option<PathBuf>,
-    /// The width of a line in columns, if its text fits there at all.
+    /// The width of a line in columns. Lines that cannot be cut that far are longer.
     pub width: Option<usize>,
     /// True if names, paths and boundaries have colours of the terminal.
     pub colour: bool,
-    /// Calls of which several that follow one another are one line.
+    /// Patterns of calls of which several in a row become one line.
     pub hidden: Hidden,
 }
 
-/// The columns of a line beside the frame's text: its number, in most cases.
+/// The columns that the number of a frame takes before its text, in most cases.
 const NUMBER: usize = 4;
 /// The width below which names and paths are not cut.
-const LEAST: usize = 12;
+const MIN_WIDTH: usize = 12;
 
 const NAME: &str = "\u{1b}[1m";
 const PATH: &str = "\u{1b}[36m";
@@ -40,12 +40,12 @@ const BOUNDARY: &str = "\u{1b}[33m";
 const PLAIN: &str = "\u{1b}[0m";
 
 impl Style {
-    /// The name of a function as it is shown, where there is place for it.
+    /// The name of a function as it is shown, if there is room for it.
     pub fn name<'n>(&self, name: &'n str) -> Cow<'n, str> {
         if self.short { shortened(name) } else { written(name) }
     }
 
-    /// A function's name, or a boundary, that ends a line behind `columns` others. Names are cut to fit.
+    /// A function's name, or a boundary, at the end of a line after `columns` other columns. Names are cut to fit.
     pub(crate) fn fitted<'n>(&self, name: &'n str, columns: usize) -> Cow<'n, str> {
         let is_boundary = name.starts_with('<') && name.ends_with('>');
         let Some(width) = self.width.map(|width| width.saturating_sub(columns)).filter(|_| !is_boundary)
@@ -153,7 +153,7 @@ pub(crate) fn boundary(frame: &Frame<'_>) -> String {
     }
 }
 
-/// A name without parameters and arguments of templates. Types of the standard library keep the names that are theirs.
+/// A name without parameters and arguments of templates. Types of the standard library have their common names.
 pub fn shortened(name: &str) -> Cow<'_, str> {
     match written(name) {
         Cow::Borrowed(name) => short(name),
@@ -163,8 +163,8 @@ pub fn shortened(name: &str) -> Cow<'_, str> {
 
 const AT: &str = " at ";
 
-/// Makes name and path fit into so many columns: first by the name's short form, then by what stands in front
-/// in the path, then by what stands in front in the name. The end of both says most.
+/// Makes name and path fit into `width` columns: first by the name's short form, then by cutting the front of the
+/// path, then by cutting the front of the name. The ends of both are most important.
 fn fit(name: &str, shown: &mut String, file: Option<&mut String>, width: usize) {
     let (mut none, file) = (String::new(), file);
     let file = file.unwrap_or(&mut none);
@@ -172,15 +172,14 @@ fn fit(name: &str, shown: &mut String, file: Option<&mut String>, width: usize) 
         *shown = printable(&shortened(name)).into_owned();
     }
     if shown.width() + file.width() > width {
-        cut_front(file, width.saturating_sub(shown.width()).max(LEAST), '/');
+        cut_front(file, width.saturating_sub(shown.width()).max(MIN_WIDTH), '/');
     }
     if shown.width() + file.width() > width {
-        cut_front(shown, width.saturating_sub(file.width()).max(LEAST), ':');
+        cut_front(shown, width.saturating_sub(file.width()).max(MIN_WIDTH), ':');
     }
 }
 
-/// Cuts what stands in front, to `width` columns with the sign for it: up to a separator where one comes
-/// soon.
+/// Cuts the front of a text, to `width` columns with the ellipsis. Cuts up to a separator where one follows soon.
 fn cut_front(text: &mut String, width: usize, separator: char) {
     if text.width() <= width {
         return;
@@ -194,13 +193,13 @@ fn cut_front(text: &mut String, width: usize, separator: char) {
         }
         start = at;
     }
-    // A whole part, if that leaves half of it.
+    // Begins with a whole part, if that leaves more than half of the columns.
     let whole =
         text[start..].find(separator).map(|at| start + at).filter(|at| text[*at..].width() * 2 > width);
     *text = format!("…{}", &text[whole.unwrap_or(start)..]);
 }
 
-/// The path from the folder; none if they have nothing in common but the root.
+/// The path relative to the folder. None if they have nothing in common except the root.
 fn relative(path: &Path, folder: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;

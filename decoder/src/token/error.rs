@@ -8,7 +8,7 @@ use super::MAX_FRAMES;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// Another start than that of a token.
+    /// The text does not start like a token.
     #[error(
         "not a context token: it starts with `{start}`; a token starts with `pcce1.`, `pcce2.` or `pcce3.` and \
          is one word of letters, digits, `-` and `_`"
@@ -46,7 +46,7 @@ pub enum TokenError {
         /// Length of the text in characters.
         length: usize,
     },
-    /// The checksum matches, and the numbers make no token: the writer of the token has an error.
+    /// The checksum matches, but the numbers make no token: the program that wrote it has an error.
     #[error(
         "the token is malformed although its checksum matches: byte {position}, {what}; this is an error in what \
          wrote it, please report it"
@@ -54,7 +54,7 @@ pub enum TokenError {
     Malformed {
         /// Position in the payload, in bytes from 0.
         position: usize,
-        /// What is wrong there.
+        /// The error at this position.
         what: &'static str,
     },
     /// More frames than a stack can hold.

@@ -19,13 +19,12 @@ use serde::{Serialize, Serializer};
 pub use error::TokenError;
 pub use write::{encode_payload, encode_payload_of};
 
-/// Returns whether a text starts as tokens do.
+/// Returns whether a text starts like a token.
 pub fn is_start(text: impl AsRef<[u8]>) -> bool {
     PREFIXES.iter().any(|prefix| text.as_ref().starts_with(prefix.as_bytes()))
 }
 
-/// More pushed frames than this are refused: a frame takes 32 bytes of stack, so it stands for a stack of 8
-/// GiB.
+/// Bound on the pushed frames of a token. A frame takes 32 bytes of stack, so these are a stack of 8 GiB.
 pub const MAX_FRAMES: u64 = 1 << 28;
 
 /// Site of frames that a function pushes at its entry when an open call of the executable had reached it.
@@ -50,7 +49,6 @@ impl BuildId {
         Self { bytes, len: len as u8 }
     }
 
-    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
@@ -132,7 +130,7 @@ pub struct CodeAddress {
     pub image: u32,
     /// The address, without the load bias of its image.
     pub address: u64,
-    /// True if it is that of an instruction which was to be executed; else it is a return address.
+    /// True if it is the address of the instruction to be executed next; else it is a return address.
     pub exact: bool,
     /// The distance of the activation's canonical frame address below the place from which stack offsets
     /// count, as in [`Capture::distance`].
@@ -142,31 +140,31 @@ pub struct CodeAddress {
 /// Reasons why the addresses of a [`Point`] end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointEnd {
-    /// The last function owns the innermost frame behind the point.
+    /// The last function owns the innermost frame after the point.
     Pushed,
     /// The last function has no caller.
     Outermost,
-    /// There are more than tokens carry.
+    /// There are more addresses than tokens carry.
     Bound,
     /// The caller of the last function was not found.
     Lost,
 }
 
-/// A point at which a thread was interrupted: anywhere, between an update and its call perhaps.
+/// A point at which a thread was interrupted. It may be anywhere, even between an update of the id and its call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
     pub id: u64,
     /// The instruction, and the return addresses outwards; never empty.
     pub addresses: Vec<CodeAddress>,
-    /// The first and the last of these in front of which return addresses may be left out; none if none are.
-    /// Each of them is equal to one further in.
+    /// The first and the last of these before which return addresses may be left out; None if none are left out. Each
+    /// address that is left out is equal to one further in.
     pub left_out: Option<(usize, usize)>,
     /// The reason why there are no more addresses.
     pub end: PointEnd,
 }
 
 impl Point {
-    /// This address is the last one, and the point ends so.
+    /// Returns whether this address is the last one, and the point ends so.
     pub(crate) fn ends_at(&self, number: usize, end: PointEnd) -> bool {
         self.end == end && number + 1 == self.addresses.len()
     }
@@ -181,24 +179,24 @@ pub struct Token {
     pub capture: Option<Capture>,
     /// The interrupted point at which the token was taken; then there is no capture.
     pub point: Option<Point>,
-    /// True if the id of `point` may differ from the thread's id at that point. If the token ends at the last
-    /// one of `signals`, the flag is about that point.
+    /// True if the id of `point` may differ from the thread's id at that point. If the token ends at the last of
+    /// `signals`, the flag is about that point.
     pub other_state: bool,
     /// The pushed frames, the innermost (last pushed) first.
     pub frames: Vec<PushedFrame>,
     /// The points that signals interrupted, the innermost first: with each, how many of `frames` are further
     /// in.
     pub signals: Vec<(usize, Point)>,
-    /// The outermost frames are missing, since the buffer for the token was too small.
+    /// True if the outermost frames are missing, since the buffer for the token was too small.
     pub cut: bool,
-    /// The chain of frames on the stack was found damaged, and was followed no further.
+    /// True if the chain of frames on the stack was found damaged, and was followed no further.
     pub damaged: bool,
-    /// The token is cut or damaged, and the ids of the outermost sub-path that is there count from the id of
-    /// a frame that is not.
+    /// True if the token is cut or damaged, and the ids of its outermost sub-path count from the id of a frame that
+    /// is missing.
     pub start_missing: bool,
-    /// The function with which the thread began has left its activation to another one, by a tail call.
+    /// True if the function with which the thread began has left its activation to another one, by a tail call.
     pub left: bool,
-    /// The process has another runtime, which other images' code tells: their calls may be missing anywhere.
+    /// True if the process has a second runtime, which other images use: their calls may be missing anywhere.
     pub other_runtime: bool,
     /// True if the program has a hybrid encoding, whose tokens have stack offsets (pcce.txt §6).
     pub with_offsets: bool,

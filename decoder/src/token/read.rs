@@ -30,7 +30,7 @@ impl Token {
     /// Reads a token into `self`, and keeps the vectors' memory. `scratch` is for the decoded bytes.
     ///
     /// # Errors
-    /// [`TokenError`], and then `self` holds no token that means anything.
+    /// [`TokenError`], and then `self` is not meaningful.
     pub fn parse_into(&mut self, text: &[u8], scratch: &mut Vec<u8>) -> Result<(), TokenError> {
         let version = PREFIXES.iter().position(|prefix| text.starts_with(prefix.as_bytes()));
         let version = version.ok_or_else(|| wrong_prefix(text))?;
@@ -101,7 +101,7 @@ impl Token {
         Ok(())
     }
 
-    /// Reads a pushed frame behind its head.
+    /// Reads a pushed frame after its head.
     #[inline]
     fn read_frame(
         &mut self,
@@ -184,7 +184,7 @@ impl Token {
     }
 }
 
-/// Checks that the version has the flags, and that they go together.
+/// Checks that the version has the flags, and that they are consistent.
 fn check_flags(flags: u8, version: u32) -> Result<(), TokenError> {
     let has = |flag: u8| flags & flag != 0;
     let what = match version {
@@ -286,7 +286,7 @@ fn wrong_base64(text: &[u8], body: &[u8]) -> TokenError {
             found: found.unwrap_or(char::REPLACEMENT_CHARACTER),
         };
     }
-    // A number of characters that holds no whole bytes, or unused bits of the last one that are set.
+    // The number of characters makes no whole bytes, or unused bits of the last character are set.
     if body.len() % 4 == 1 {
         TokenError::Truncated { length: text.len() }
     } else {

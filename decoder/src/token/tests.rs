@@ -1,4 +1,4 @@
-//! Tokens as texts and back, and texts that are none.
+//! Tokens as texts and back, and texts that are not tokens.
 
 use pcce_abi::token::{ALPHABET, PREFIXES, SITE_LEFT};
 use proptest::prelude::*;

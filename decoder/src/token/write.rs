@@ -66,7 +66,7 @@ struct Encoder<'t> {
 }
 
 impl Encoder<'_> {
-    /// An image's number, above `bits` of other meaning, and its name where it is new.
+    /// Writes an image's number, shifted over the `bits` bits of `low`, and its build id if it is new.
     fn image(&mut self, number: u32, bits: u32, low: u64) {
         put(&mut self.bytes, u64::from(number) << bits | low);
         let id = self.token.images[number as usize].as_bytes();

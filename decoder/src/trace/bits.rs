@@ -1,5 +1,4 @@
-//! A stream as what its replay reads: bits, and at exact places among them special words and the bounds of
-//! chunks.
+//! A stream as its replay reads it: bits, and at exact places among them special words and the bounds of chunks.
 
 use std::io;
 
@@ -13,24 +12,24 @@ use super::file::{ChunkAt, Stream, TraceFile};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Bits,
-    /// A special word with its payload, and the words behind it.
+    /// A special word with its payload, and the words after it.
     Special(Special, u64, [u64; 2]),
     /// All words of a chunk were read.
     ChunkEnd(ChunkAt),
     /// A chunk begins; whether it follows the one before without a gap.
     Begin(ChunkAt, bool),
-    /// A word that is none, or a special word that is not whole where it must be. Nothing else is read of the
+    /// A word without a meaning, or a special word that is not whole where it must be. Nothing else is read of the
     /// chunk.
     Damaged,
     /// A chunk whose checksum does not match. It is left out.
     BadChunk,
-    /// The stream's end; whether it says so itself.
+    /// The stream's end; true if the stream itself says that it ends here.
     End(bool),
 }
 
 /// The number of words that are read at a time.
 const BLOCK: usize = 1 << 13;
-/// In the place of a block's: nothing else is read of the chunk.
+/// A value of [`Bits::block_at`]: nothing else is read of the chunk.
 const SKIPPED: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -40,8 +39,8 @@ pub(super) struct Bits<'t> {
     /// Index of the chunk that is read next.
     next: usize,
     chunk: Option<ChunkAt>,
-    /// Words of the chunk that are sure; behind them, where it is not closed, are others up to the first
-    /// zero.
+    /// The number of words that the chunk certainly has. If the chunk is not closed, others follow, up to the
+    /// first zero.
     sure: u64,
     /// The block, which word of the chunk its first one is, and which word of the block comes next.
     block: Vec<u64>,
@@ -58,24 +57,24 @@ pub(super) struct Bits<'t> {
     item: Option<Item>,
     /// The pending bits at the end of the chunk ([`ChunkAt::last`]).
     last: Option<(u64, u64)>,
-    /// These bits were read.
+    /// True if the pending bits were read.
     has_stopped: bool,
-    /// The end of the last chunk was reported.
+    /// True if the end of the last chunk was reported.
     reported: bool,
-    /// Words were read behind those that are sure.
+    /// True if words after the certain ones were read.
     more: bool,
     /// The numbers of bits, and of words that are no bits, that were read.
     taken: u64,
     specials: u64,
     loads: u64,
-    /// Nothing is read from this place on ([`position`]), and whether reading has come there.
+    /// The place ([`position`]) from which on nothing is read, and whether reading has come there.
     limit: u64,
     at_limit: bool,
     pub(super) error: Option<io::Error>,
 }
 
 impl<'t> Bits<'t> {
-    /// From this chunk of the stream on.
+    /// Reads a stream from a chunk on.
     pub(super) fn new(file: &'t TraceFile, stream: &'t Stream, chunk: usize) -> Self {
         Self {
             file,
@@ -110,7 +109,7 @@ impl<'t> Bits<'t> {
         self.limit = position;
     }
 
-    /// Returns whether all was read in front of the place where reading stops, and nothing is left.
+    /// Returns whether everything before the place where reading stops was read.
     pub(super) fn is_at_limit(&self) -> bool {
         self.at_limit && self.left == 0
     }
@@ -119,7 +118,7 @@ impl<'t> Bits<'t> {
     pub(super) fn position(&self) -> u64 {
         let sequence = self.chunk.map_or(0, |chunk| chunk.sequence);
         match (self.left, self.had) {
-            // It was looked at, and is not dealt with.
+            // The special word was read, and not taken yet.
             (0, _) if matches!(self.item, Some(Item::Special(..))) => position(sequence, self.word_at, 0),
             (0, _) => position(sequence, self.word_at + self.word_len, 0),
             (left, had) => position(sequence, self.word_at, had - left),
@@ -157,12 +156,12 @@ impl<'t> Bits<'t> {
         }
     }
 
-    /// The bits that are left say nothing.
+    /// Drops the bits that are left: they mean nothing.
     pub(super) fn drop_bits(&mut self) {
         self.left = 0;
     }
 
-    /// The item was dealt with.
+    /// Removes the item that [`Self::peek`] has returned.
     pub(super) fn take(&mut self) {
         self.item = None;
     }
@@ -189,7 +188,7 @@ impl<'t> Bits<'t> {
 
     fn next_item(&mut self) -> Item {
         loop {
-            // A word without bits is as good as none.
+            // A word without bits is skipped.
             match self.next_word() {
                 Item::Bits if self.left == 0 => {}
                 item => return item,
@@ -219,7 +218,7 @@ impl<'t> Bits<'t> {
         }
         let kind = (word >> KIND_SHIFT) as u8;
         let payload = word & ((1 << KIND_SHIFT) - 1);
-        let (special, behind) = match kind {
+        let (special, count) = match kind {
             1 => (Special::Short, 1),
             2 => (Special::Entered, 0),
             3 => (Special::Landed, 1),
@@ -228,7 +227,7 @@ impl<'t> Bits<'t> {
             6 => (Special::HandlerEnd, 0),
             7 => (Special::Mark, 1),
             8 => (Special::Gap, 0),
-            // Where the state is unknown, the context was read already. Elsewhere it says what is known.
+            // If the state is unknown, the context was read already. Otherwise it says nothing new.
             9 if payload & !AWAY <= TOKEN_LEN as u64 => {
                 return self.skip_words(CONTEXT_WORDS as u64 + (payload & !AWAY).div_ceil(8));
             }
@@ -244,10 +243,11 @@ impl<'t> Bits<'t> {
             _ => return self.damaged(),
         };
         let mut words = [0; 2];
-        for behind in &mut words[..behind] {
-            // They were written before it: they are there, zero or not, if the file is not cut.
+        for after in &mut words[..count] {
+            // These words were written before the special word: they are there, zero or not, if the file is not
+            // cut.
             match self.any_word() {
-                Some(word) => *behind = word,
+                Some(word) => *after = word,
                 None if self.is_cut() => return self.next_chunk(),
                 None => return self.damaged(),
             }
@@ -265,7 +265,7 @@ impl<'t> Bits<'t> {
     fn fill(&mut self, word: u64) -> Item {
         let bits = 63 - word.leading_zeros();
         let cut = self.here(self.word_at, bits).is_some_and(|end| end > self.limit);
-        // It was pending in part where reading stops.
+        // Only a part of the word was pending where reading stops.
         self.had = if cut { bits.min((self.limit & 0xff) as u32) } else { bits };
         self.left = self.had;
         self.taken += u64::from(self.had);
@@ -288,8 +288,8 @@ impl<'t> Bits<'t> {
         Item::Bits
     }
 
-    /// At the end: returns whether there was more, that the file does not have. For a thread that was killed
-    /// it is not known.
+    /// At the end: returns whether the file is known to lack a part of the stream. For a thread that was killed,
+    /// that is not known.
     pub(super) fn lacks_more(&self) -> bool {
         self.is_cut() || self.chunk.is_some_and(|chunk| chunk.end == CONTINUED)
     }
@@ -368,7 +368,7 @@ impl<'t> Bits<'t> {
             return Item::End(!self.more && self.chunk.is_some_and(ended));
         };
         if position(chunk.sequence, 0, 0) > self.limit {
-            // The place is where something is missing.
+            // The place where reading stops is in a chunk that is missing.
             return Item::End(false);
         }
         self.next += 1;
@@ -380,7 +380,7 @@ impl<'t> Bits<'t> {
                 return Item::End(false);
             }
         }
-        // The first chunk follows what came before it: nothing. One that was not filled may lack words.
+        // The stream's first chunk follows nothing. After a chunk that was not filled, words may be missing.
         let follows = match self.chunk {
             None => chunk.sequence == 0,
             Some(before) => {
@@ -398,7 +398,7 @@ impl<'t> Bits<'t> {
         Item::Begin(chunk, follows)
     }
 
-    /// Returns whether the words of a chunk are what was written, as far as it says so.
+    /// Checks the words of a chunk against its checksum, as far as it has one.
     fn is_sound(&self, chunk: &ChunkAt) -> io::Result<bool> {
         let cut = chunk.there < chunk.words && chunk.words <= chunk.room;
         if chunk.end == OPEN || cut {

@@ -1,7 +1,8 @@
 //! Compresses a trace, also while it is being written (casper.txt §5.6).
 //!
-//! The threads' output stays as it is: another process compresses each chunk when it has ended, and gives its
-//! place on the disk back. Chunks can stand in any order in a file, so those that are open are no hindrance.
+//! The threads' output stays as it is: another process compresses each chunk when it has ended, and frees its
+//! place on the disk. Chunks can be in any order in a file, so open ones may be compressed later than the
+//! chunks that follow them.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -30,7 +31,7 @@ use crate::source::Source;
 pub enum CompressError {
     #[error("{path}")]
     Trace { path: PathBuf, source: TraceError },
-    /// It is compressed already.
+    /// The trace is compressed already.
     #[error("{0}: it is compressed already")]
     Already(PathBuf),
     /// The program is running, and writes over the oldest chunks.
@@ -44,7 +45,7 @@ pub enum CompressError {
     /// The compressed file cannot be written.
     #[error("{path}: cannot be written")]
     Output { path: PathBuf, source: io::Error },
-    /// It could not be written any more. What was in both is lost in neither.
+    /// The compressed file could not be written any more. No chunk is lost: each is in one of the files.
     #[error(
         "{path}: {cause}; some of the trace's chunks are in this file only by now, and others in {trace} only: pcce \
          reads each of them, with gaps"
@@ -61,14 +62,14 @@ pub enum CompressError {
 pub struct Compression {
     /// Bytes of the trace that were compressed.
     pub read: u64,
-    /// Bytes that they have now.
+    /// Bytes that were written for them.
     pub written: u64,
     /// True if a program is still writing the trace.
     pub is_used: bool,
 }
 
-/// Compresses a trace, and removes it. As long as programs write it, it waits for more. `progress` is
-/// reported now and then how far it is, and says whether to go on.
+/// Compresses a trace, and removes it. As long as programs write the trace, this waits for more. `progress` is
+/// called now and then, and returns whether to go on.
 ///
 /// # Errors
 /// [`CompressError`]. Unless it says otherwise, the trace is as it was.
@@ -93,8 +94,7 @@ pub fn compress(
         Job { from, output, context, table: SeekTable::new(), done: Compression::default(), freed: false };
     let mut result = job.run(&lock, progress);
     if result.is_ok() || job.freed {
-        // Chunks whose place was given back are in the new file only, so that file must get its table in any
-        // case.
+        // Chunks whose place was freed are in the new file only, so that file must get its table in any case.
         let finished = job.finish();
         result = result.and(finished.map_err(Cause::System));
     }
@@ -109,8 +109,8 @@ pub fn compress(
             Cause::Stopped => CompressError::Stopped(trace.to_owned()),
         });
     }
-    // A program that was started when nobody used the file has begun another one in its place. Since then the lock is
-    // held, so the name stays what it is.
+    // A program that started while nobody used the file may have replaced it by a new one. The lock has been held
+    // since, so the name does not change any more.
     if is_at(trace, &lock).map_err(of_system)? {
         fs::remove_file(trace).map_err(of_system)?;
     }
@@ -119,14 +119,14 @@ pub fn compress(
 
 /// A program that starts creates its trace first and writes its head then.
 fn await_head(trace: &Source) -> Result<(), TraceError> {
-    const MOST: Duration = Duration::from_secs(2);
+    const TIMEOUT: Duration = Duration::from_secs(2);
     let since = Instant::now();
     loop {
         let mut head = [0; 16];
         let read = trace.read(&mut head, 0)?;
         let is_begun = head != [0; 16];
         match check_head(&head[..read]) {
-            Err(TraceError::NoTrace) if !is_begun && since.elapsed() < MOST => {
+            Err(TraceError::NoTrace) if !is_begun && since.elapsed() < TIMEOUT => {
                 thread::sleep(Duration::from_millis(1));
             }
             result => return result,
@@ -172,7 +172,7 @@ impl From<io::Error> for Cause {
 struct Waiting {
     at: u64,
     size: u64,
-    /// It describes an image: who reads other chunks of the trace needs it.
+    /// True if it describes an image, which readers of other chunks need.
     is_image: bool,
 }
 
@@ -187,7 +187,7 @@ struct Job {
     context: CCtx<'static>,
     table: SeekTable,
     done: Compression,
-    /// True if anything of the trace was given back.
+    /// True if a chunk's place on the disk was freed.
     freed: bool,
 }
 
@@ -202,7 +202,7 @@ impl Job {
         self.context.set_parameter(CParameter::ChecksumFlag(true)).map_err(failed)?;
         let head = self.head()?;
         self.write(&head, HEAD as usize)?;
-        // The file may have no more than its head yet. Chunks are to stand where they do there.
+        // The file may have no more than its head yet. The chunks keep their offsets.
         self.copy(HEAD, FIRST - HEAD)?;
         let mut waiting = Vec::new();
         let mut next = FIRST;
@@ -239,7 +239,7 @@ impl Job {
                 }
                 self.copy(chunk.at, chunk.size)?;
                 if !chunk.is_image {
-                    self.give_back(chunk);
+                    self.free_place(chunk);
                 }
                 if !progress(self.done) {
                     stopped.get_or_insert_with(Instant::now);
@@ -258,7 +258,7 @@ impl Job {
             self.copy(chunk.at, chunk.size.min(len - chunk.at))?;
             self.may_go_on(progress)?;
         }
-        // Places that were taken, and have no chunk: no chunk was begun there, or it is damaged.
+        // The rest was allocated, but has no intact chunk: none was begun there, or it is damaged.
         while next < len {
             match self.chunk_at(next)? {
                 Some(chunk) => {
@@ -275,8 +275,8 @@ impl Job {
         Ok(())
     }
 
-    /// Goes on to the end if something was given back already: the rest is not long, and makes one trace of
-    /// two.
+    /// Goes on to the end if a chunk's place was freed already: the rest is short, and with it all chunks are in
+    /// one file.
     fn may_go_on(&self, progress: &mut dyn FnMut(Compression) -> bool) -> Result<(), Cause> {
         if progress(self.done) || self.freed { Ok(()) } else { Err(Cause::Stopped) }
     }
@@ -319,7 +319,7 @@ impl Job {
             let most = if at >= HEAD && done == 0 { CHUNK_HEAD } else { FRAME as u64 };
             let wanted = most.min(size - done) as usize;
             let read = self.from.read(&mut content[..wanted], at + done)?;
-            // It was cut meanwhile: the chunks behind it are to stand where chunks stand.
+            // The file was truncated meanwhile. The chunks after this one keep their offsets.
             content[read..wanted].fill(0);
             self.frame(&content[..wanted])?;
             done += wanted as u64;
@@ -332,7 +332,7 @@ impl Job {
         self.write(&compressed, content.len())
     }
 
-    /// The frame of some bytes, in a buffer that has room for any bytes of that number.
+    /// The frame of `content`, in a buffer with room for the frame of any content of this length.
     fn compressed(&mut self, content: &[u8]) -> io::Result<Vec<u8>> {
         let mut compressed = Vec::with_capacity(zstd_safe::compress_bound(content.len()));
         self.context.compress2(&mut compressed, content).map_err(failed)?;
@@ -354,7 +354,7 @@ impl Job {
         let mut head = [0; HEAD as usize];
         self.from.read(&mut head, 0)?;
         let mut frame = self.compressed(&head)?;
-        // A frame that readers of zstd leave out: its magic number and its size, and as many bytes.
+        // A frame that readers of zstd skip: its magic number and its size, and as many bytes.
         let rest = zstd_safe::compress_bound(head.len()) - frame.len();
         frame.extend(
             zstd_safe::MAGIC_SKIPPABLE_START.to_le_bytes().into_iter().chain((rest as u32).to_le_bytes()),
@@ -363,8 +363,8 @@ impl Job {
         Ok(frame)
     }
 
-    /// Gives the place of a chunk on the disk back, where the file system can.
-    fn give_back(&mut self, chunk: Waiting) {
+    /// Frees the place of a chunk on the disk, where the file system can.
+    fn free_place(&mut self, chunk: Waiting) {
         let Source::File(file) = &self.from else { return };
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         self.freed |= rustix::fs::fallocate(file, hole, chunk.at, chunk.size).is_ok();

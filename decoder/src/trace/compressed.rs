@@ -1,5 +1,5 @@
-//! A compressed trace, as if it were not: frames of zstd, each by itself, and behind them the table of zstd's
-//! *seekable format*, which tells where each frame begins.
+//! A compressed trace, read like one that is not: independent frames of zstd, and after them the table of zstd's
+//! *seekable format*, which says where each frame begins.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,16 +8,16 @@ use zeekstd::{BytesWrapper, SeekTable};
 
 use crate::source::Source;
 
-/// Bytes of a frame, uncompressed: more of them are compressed better, and fewer are read faster from their
+/// Bytes of a frame, uncompressed. Larger frames are compressed better; smaller ones are faster to read from the
 /// middle.
 pub const FRAME: usize = 1 << 20;
-/// Other tools may have made larger ones. So much of a frame is held in memory at most.
-const MOST: u64 = 1 << 26;
+/// Bound on the bytes of a frame, uncompressed: other tools may make larger frames than [`FRAME`].
+const MAX_FRAME: u64 = 1 << 26;
 /// The number of frames that stay in memory: threads read at different places.
-const KEPT: usize = 8;
+const MAX_KEPT: usize = 8;
 /// The first bytes of files compressed by zstd.
 const MAGIC: [u8; 4] = zstd_safe::MAGICNUMBER.to_le_bytes();
-/// Bytes of the table behind its entries, and in front of them; and of an entry, at most.
+/// Bytes of the table after its entries, and before them; and of an entry, at most.
 const FOOT: u64 = 9;
 const HEAD: u64 = 8;
 const ENTRY: u64 = 12;
@@ -30,7 +30,7 @@ pub struct Compressed {
     kept: Mutex<Vec<(u32, Arc<[u8]>)>>,
 }
 
-/// Returns whether it begins as what zstd has compressed.
+/// Returns whether a file begins like one that zstd has compressed.
 pub fn is_compressed(source: &Source) -> io::Result<bool> {
     let mut magic = [0; MAGIC.len()];
     Ok(source.read(&mut magic, 0)? == magic.len() && magic == MAGIC)
@@ -49,7 +49,7 @@ impl Compressed {
         let mut table = vec![0; usize::try_from(most).ok()?];
         let read = source.read(&mut table, len - most).ok()?;
         let table = SeekTable::from_seekable(&mut BytesWrapper::new(&table[..read])).ok()?;
-        (table.max_frame_size_decomp() <= MOST && table.size_comp() <= len).then(|| Self {
+        (table.max_frame_size_decomp() <= MAX_FRAME && table.size_comp() <= len).then(|| Self {
             source,
             table,
             kept: Mutex::default(),
@@ -61,7 +61,7 @@ impl Compressed {
         self.table.size_decomp()
     }
 
-    /// Fills the buffer from a byte on, as far as there are bytes. Returns how many there were.
+    /// Fills the buffer from offset `at` on, as far as there are bytes. Returns how many there were.
     pub fn read(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let mut read = 0;
         while read < buffer.len() && at + (read as u64) < self.len() {
@@ -96,7 +96,7 @@ impl Compressed {
         }
         let content: Arc<[u8]> = content.into();
         let mut kept = kept();
-        if kept.len() >= KEPT {
+        if kept.len() >= MAX_KEPT {
             kept.remove(0);
         }
         kept.push((number, Arc::clone(&content)));

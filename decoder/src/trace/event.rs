@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An event of a stream, or a boundary of what is known of it.
+/// An event of a stream, or a boundary of the known part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: EventKind,
@@ -13,7 +13,7 @@ pub struct Event {
     pub function: u32,
     /// The node that it is; [`super::NONE`] where there is none.
     pub node: u32,
-    /// More, by kind.
+    /// A value whose meaning depends on the kind.
     pub value: u64,
 }
 
@@ -28,7 +28,7 @@ pub enum EventKind {
     Open,
     /// A function of which nothing is known has returned.
     OpenReturned,
-    /// A call that may return twice, for the first time.
+    /// A call that may return two times, for the first time.
     ReturnsTwice,
     /// A function is entered from unknown code.
     Entered,
@@ -41,23 +41,23 @@ pub enum EventKind {
     Block,
     /// A function is left by an exception that goes on.
     Resume,
-    /// An exception has come to a landing pad (`node`) of `function`: everything deeper was left by it.
+    /// An exception has come to a landing pad (`node`) of `function`: all deeper activations were left.
     Landed,
-    /// The call `node` of `function` has returned again: everything deeper was left.
+    /// The call `node` of `function` has returned again: all deeper activations were left.
     Again,
     /// A signal handler begins; `value` is the signal.
     Handler,
     HandlerEnd,
     /// A signal handler was left by a jump to the code that it had interrupted.
     HandlerLeft,
-    /// A signal handler that had interrupted the stream was left by a jump, or the thread was ended: events
-    /// that had to come next may have come.
+    /// A signal handler that had interrupted the stream was left by a jump, or the thread was ended: the events
+    /// that had to come next may have happened.
     Interrupted,
-    /// The stream goes on in a process that was forked by a signal handler, which had interrupted it: the
-    /// next events may have come before, and the events before may come next.
+    /// The stream goes on in a process that was forked by a signal handler, which had interrupted it: the next
+    /// events may have happened before the fork, and the events before may have happened after it.
     Forked,
-    /// The thread was ended in the middle: of its activations none is there any more. Where something may
-    /// have come in front of that, there is an [`Interrupted`](Self::Interrupted) in its place.
+    /// The thread was ended while functions were active: none is active any more. Where other events may have
+    /// happened before, [`Interrupted`](Self::Interrupted) replaces this event.
     Unwound,
     /// A mark of the program's: `value`.
     Mark,
@@ -67,12 +67,12 @@ pub enum EventKind {
     Known,
     /// A function that is active here, and was called before the known part of the stream.
     Active,
-    /// The thread goes on on another stack: the functions that were active did not call those that come next.
+    /// The thread continues on another stack: the functions that were active did not call the next ones.
     Switched,
     /// Something is missing here, for this reason. From here on the calls further out are not known, unless
     /// `depth` says otherwise.
     Gap(GapCause),
-    /// The stream ends. What was active is so still.
+    /// The stream ends. The active functions are still active.
     End(End),
 }
 
@@ -86,7 +86,7 @@ pub enum End {
     /// The process has ended, or crashed, in the thread's calls: further calls that had to come next, and one that was
     /// being written, are not recorded.
     Stopped,
-    /// It was being written: what came later is not recorded.
+    /// The stream was still being written: later events are not recorded.
     Open,
 }
 
@@ -110,9 +110,9 @@ pub enum GapCause {
     Full,
     /// An exception has come to a landing pad of a function that is left out.
     Caught,
-    /// A special word stands where the tables allow none: what came before it is not certain.
+    /// A special word is where the tables allow none: the events before it are not certain.
     Unexpected,
-    /// The bits are no code of what can come here.
+    /// The bits are not the code of any event that can come here.
     NoCode,
     /// By the tables, control does not get here.
     NotReached,
@@ -124,13 +124,13 @@ pub enum GapCause {
     NotActive,
     /// More activations than the reader keeps.
     TooDeep,
-    /// Too many events without a word about them: the tables have a loop that says nothing.
+    /// Too many events that have no bits: the tables have a loop without bits.
     Endless,
-    /// The thread has come back to a stack, and where it has left that is not known.
+    /// The thread has come back to a stack, and it is not known where it left that stack.
     Back,
     /// The function that was known has returned, and its caller is not known.
     Outside,
-    /// The stream that was forked cannot be followed to the place.
+    /// The stream that was forked cannot be followed to the place of the fork.
     Parent,
 }
 
@@ -180,7 +180,7 @@ impl EventKind {
         )
     }
 
-    /// What it is, in words.
+    /// A description for users.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -211,7 +211,7 @@ impl EventKind {
         }
     }
 
-    /// Its name in the JSON forms.
+    /// The name of the kind in the JSON forms.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

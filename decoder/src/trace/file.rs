@@ -1,5 +1,5 @@
-//! The file of a trace: which chunks there are, of which streams, and the images of its processes. Only their
-//! heads are kept; words are read as they are needed.
+//! The file of a trace: its streams, their chunks, and the images of its processes. Only the heads of chunks are
+//! kept; words are read as they are needed.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub enum TraceError {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Io(io::Error),
-    /// Too short, or it begins otherwise.
+    /// The file is too short, or does not begin like a trace.
     #[error("this is no trace of calls; give the file that PCCE_TRACE named for the program")]
     NoTrace,
     /// A newer release has written it.
@@ -35,7 +35,7 @@ pub enum TraceError {
          release that built the program, or a newer one"
     )]
     Version { found: u32 },
-    /// It is compressed, without a table that tells where its frames are.
+    /// The file is compressed, and has no table of its frames.
     #[error(
         "it is compressed otherwise than by `pcce trace compress`, or that was cut off: `zstd -d` makes a trace of it \
          again, as far as it goes"
@@ -43,7 +43,7 @@ pub enum TraceError {
     Compressed,
 }
 
-// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then say it twice.
+// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then show it two times.
 impl From<io::Error> for TraceError {
     fn from(cause: io::Error) -> Self {
         Self::Io(cause)
@@ -70,7 +70,7 @@ pub struct ChunkAt {
     pub events: u64,
     pub hash: u64,
     pub checksum: u64,
-    /// The checksum of how it ends, with which that begins.
+    /// The checksum of how it ends, with which the checksum of its words begins.
     pub ended: u64,
     /// `CLOCK_MONOTONIC` at its end, in nanoseconds; 0 where it does not end.
     pub closed: u64,
@@ -87,11 +87,11 @@ pub struct Stream {
     pub number: u64,
     pub process: u32,
     pub thread: u32,
-    /// 0 for the thread itself, else of signal handlers.
+    /// 0 for the thread itself, else the level of its signal handlers.
     pub level: u32,
     /// The stream that was forked, interrupted, or has created the thread; 0 if it is unknown.
     pub parent: u64,
-    /// Where in the parent.
+    /// The place in the parent.
     pub parent_position: u64,
     /// Its chunks, by ascending sequence.
     pub chunks: Vec<ChunkAt>,
@@ -123,7 +123,7 @@ pub struct Image {
     pub loads: u64,
     /// The address of its lowest byte.
     pub low: u64,
-    /// The address behind its highest byte.
+    /// The address after its highest byte.
     pub high: u64,
     /// The load bias: address in memory less address in the file.
     pub bias: u64,
@@ -150,18 +150,18 @@ pub struct TraceFile {
     pub(super) rows: Vec<RowsAt>,
     /// The number of chunks whose head is damaged, or belongs to another chunk. Their streams are unknown.
     pub damaged: u64,
-    /// Bytes that processes have taken in the file, and it does not have: it was cut.
+    /// Bytes that processes have allocated in the file, and that are missing: it was cut.
     pub cut: u64,
     /// The number of streams that were begun, and of which the file has nothing.
     pub lost: u64,
-    /// The oldest chunks of its streams were written over.
+    /// True if the oldest chunks of its streams may have been written over.
     pub(super) is_ring: bool,
 }
 
-/// Rings are read at once, if they are not larger.
-const MOST_AT_ONCE: u64 = 1 << 30;
-/// So often they are read again, if they seem to be damaged.
-const READINGS: u32 = 4;
+/// Bound on the bytes of a ring that is read at once.
+const MAX_AT_ONCE: u64 = 1 << 30;
+/// How often a ring is read again if it seems to be damaged.
+const MAX_READINGS: u32 = 4;
 /// Longer paths of images are cut.
 const MAX_PATH: usize = 4096;
 
@@ -214,15 +214,15 @@ impl TraceFile {
         let word = |at: u64| u64_at(&head, at as usize);
         if word(RING) != 0
             && let Content::Plain(source) = &trace.content
-            && let Some(whole) = source.at_once(MOST_AT_ONCE)?
+            && let Some(whole) = source.at_once(MAX_AT_ONCE)?
         {
             // A program that is running writes over its chunks while they are read.
             let again = |read: Self| match read.damaged {
                 0 => Ok(read),
-                _ => source.at_once(MOST_AT_ONCE)?.map_or(Ok(read), Self::new),
+                _ => source.at_once(MAX_AT_ONCE)?.map_or(Ok(read), Self::new),
             };
-            // A damaged chunk may be one that was just begun anew.
-            return (0..READINGS).try_fold(Self::new(whole)?, |read, _| again(read));
+            // A damaged chunk may be one that the program was beginning again.
+            return (0..MAX_READINGS).try_fold(Self::new(whole)?, |read, _| again(read));
         }
         trace.is_ring = word(RING) != 0;
         let ring_end = if trace.is_ring { word(USED) } else { 0 };
@@ -243,10 +243,10 @@ impl TraceFile {
             stream.chunks.sort_by_key(|chunk| chunk.sequence);
             let all = stream.chunks.len();
             stream.chunks.dedup_by_key(|chunk| chunk.sequence);
-            // Each is there once.
+            // A second chunk with the same number is damage.
             trace.damaged += (all - stream.chunks.len()) as u64;
         }
-        // So is an image, and what a part tells of a chunk: one more stands in the place of something else.
+        // So is a second description of an image, or of the same chunks by a part.
         let all = trace.images.len() + trace.rows.len();
         let mut described = HashSet::new();
         trace.images.retain(|image| described.insert((image.process, image.clock, image.loads, image.low)));
@@ -257,8 +257,8 @@ impl TraceFile {
         Ok(trace)
     }
 
-    /// Reads the head of the chunk that may begin at `at`. Returns where the next one may begin, from there.
-    /// `ring_end`: up to there the places of a ring were taken.
+    /// Reads the head of the chunk that may begin at `at`. Returns the distance from there to where the next one
+    /// may begin. `ring_end`: the end of the allocated places of a ring.
     fn chunk(
         &mut self,
         at: u64,
@@ -268,7 +268,7 @@ impl TraceFile {
         let mut head = [0; CHUNK_HEAD as usize];
         let read = self.read(&mut head, at)?;
         if u64_at(&head, offset_of!(Chunk, magic)) != CHUNK {
-            // In other files it is seen what is missing of each stream.
+            // In other files, the sequences of each stream show what is missing.
             self.damaged += u64::from(at < ring_end);
             return Ok(UNIT);
         }
@@ -341,7 +341,7 @@ impl TraceFile {
         Ok(size)
     }
 
-    /// The record at the end of a chunk that was open, of so many bytes, if no words were written since.
+    /// The record at the end of an open chunk of `size` bytes, if no words were written after the record.
     fn last(&self, at: u64, size: u64, chunk: (u64, u64)) -> Result<Option<(u64, u64)>, TraceError> {
         let end = at + size;
         let mut bytes = [0; abi::LAST as usize];
@@ -358,8 +358,8 @@ impl TraceFile {
         Ok((!went_on).then_some((words, pending)))
     }
 
-    /// Reads the description of an image. `ended`: the checksum of how the chunk ends; `checksum`: that of
-    /// all.
+    /// Reads the description of an image. `ended`: the checksum of how the chunk ends; `checksum`: of the whole
+    /// chunk.
     fn image(
         &mut self,
         at: u64,
@@ -401,7 +401,7 @@ impl TraceFile {
         Ok(())
     }
 
-    /// Reads words from a byte of the file on. Returns how many are there.
+    /// Reads words from a byte of the file on: at most `most`, and fewer at the file's end.
     pub(super) fn words(&self, at: u64, words: &mut Vec<u64>, most: usize) -> io::Result<()> {
         let mut bytes = vec![0; 8 * most];
         let read = self.read(&mut bytes, at)?;
@@ -432,7 +432,7 @@ impl TraceFile {
         if self.is_ring { streams.iter().filter(is_cut_off).count() } else { 0 }
     }
 
-    /// Messages about what is missing in the file itself, each with the number of places.
+    /// Messages about missing parts of the file itself, each with the number of places.
     pub fn missing(&self) -> Vec<(u64, String)> {
         let all = [
             (self.damaged, format!("{} chunks are damaged", self.damaged)),
@@ -445,7 +445,7 @@ impl TraceFile {
         all.into_iter().chain(self.in_other_parts()).filter(|(places, _)| *places > 0).collect()
     }
 
-    /// For a part of a run: the streams of which it has kept nothing. Of others the replay says what is missing.
+    /// For a part of a run: the streams of which it has kept nothing. The replay reports the missing parts of others.
     fn in_other_parts(&self) -> Option<(u64, String)> {
         let RowsAt { part, parts, .. } = *self.rows.first()?;
         let described: BTreeSet<u64> = self.rows.iter().map(|rows| rows.stream.number).collect();
@@ -463,7 +463,7 @@ impl TraceFile {
     }
 }
 
-/// Returns whether a file that begins so is a trace that can be read.
+/// Checks that a file that begins with `head` is a trace that can be read.
 pub(super) fn check_head(head: &[u8]) -> Result<(), TraceError> {
     if head.len() < 16 || head[..8] != MAGIC {
         return Err(TraceError::NoTrace);
@@ -474,7 +474,7 @@ pub(super) fn check_head(head: &[u8]) -> Result<(), TraceError> {
     }
 }
 
-/// Bytes of the chunk with this head; none if it has no such chunk.
+/// The size in bytes of the chunk with this head. None if the head is not one of a chunk.
 pub(super) fn chunk_size(head: &[u8; CHUNK_HEAD as usize]) -> Option<u64> {
     let size = u64_at(head, offset_of!(Chunk, size));
     let fits = size >= UNIT && size.is_multiple_of(UNIT) && size <= 1 << 40;

@@ -1,9 +1,9 @@
 //! Traces of calls: every call and return of a program, from the bits that it wrote (after casper.txt; the
 //! formats are in `docs/formats.md`).
 //!
-//! [`file`] knows the chunks, [`bits`] a stream's bits, [`tables`] what can follow what; [`replay`] puts them
-//! together, and tells one [`event`] after the other. [`compress`](mod@compress) makes a file smaller, which
-//! is read like any other, and [`mod@merge`] makes one trace of parts. The other modules show them.
+//! [`file`] has the chunks, [`bits`] a stream's bits, and [`tables`] the events that can follow each other;
+//! [`replay`] makes one [`event`] after the other of these. [`compress`](mod@compress) makes a file smaller,
+//! which is then read like any other, and [`mod@merge`] makes one trace of parts. [`views`] shows the events.
 //!
 //! A trace is read in pieces and never held in memory. Nothing in it is trusted: where bytes are damaged, or
 //! the activations are unknown, there is an explicit gap, and never an event that was not there.

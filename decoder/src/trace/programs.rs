@@ -38,7 +38,7 @@ pub struct TablesError {
 pub enum TablesCause {
     #[error("cannot be read: {0}")]
     Io(io::Error),
-    /// It is no ELF file, or a damaged one.
+    /// The file is no ELF file, or a damaged one.
     #[error(transparent)]
     Program(#[from] ProgramError),
     #[error(
@@ -47,7 +47,7 @@ pub enum TablesCause {
         SECTION
     )]
     NoSection,
-    /// It has none of the build ids of the trace.
+    /// The program has none of the build ids of the trace.
     #[error(
         "the trace is of another build: the program has build id {program}, and the trace has {trace}; give the \
          program that wrote it"
@@ -55,12 +55,12 @@ pub enum TablesCause {
     OtherBuild { program: String, trace: String },
     #[error(transparent)]
     Record(#[from] DictionaryError),
-    /// Tables that say nothing.
+    /// The tables are not consistent.
     #[error(transparent)]
     Tables(#[from] InvalidTables),
 }
 
-// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then say it twice.
+// Not by `#[from]`, which would make the cause a source, too: a chain of errors would then show it two times.
 impl From<io::Error> for TablesCause {
     fn from(cause: io::Error) -> Self {
         Self::Io(cause)
@@ -71,7 +71,7 @@ impl From<io::Error> for TablesCause {
 #[derive(Debug, Default)]
 pub struct Programs {
     pub tables: Tables,
-    /// The number of an image in the tables, by what tells images apart ([`key`]).
+    /// The number of an image in the tables, by its [`key`].
     files: HashMap<String, u32>,
     /// The files with the dictionaries of images, by the image's number in the tables.
     dictionaries: Vec<DictionaryFile>,
@@ -81,20 +81,20 @@ pub struct Programs {
     pub useless: Vec<String>,
 }
 
-/// A file with a dictionary; and the program itself, where that is a debug file.
+/// A file with a dictionary; and the program itself, where the first file is a debug file.
 pub(super) type DictionaryFile = (PathBuf, Option<PathBuf>);
 
 /// Decodes tokens into nodes.
 #[derive(Debug)]
 pub(super) struct Contexts {
     pub(super) decoder: Decoder,
-    /// By the decoder's image, its number in the tables.
+    /// The number in the tables, by the decoder's image.
     images: Vec<u32>,
 }
 
 impl Contexts {
     /// Loads the dictionaries of these files, which are in the order of the images in the tables. Files
-    /// without a dictionary are left out: what it would tell is unknown.
+    /// without a dictionary are left out: nothing is known of their contexts.
     pub(super) fn load(files: &[DictionaryFile]) -> Option<Self> {
         let found = (0..).zip(files).filter_map(|(image, file)| Some((load(&file.0).ok()?, file, image)));
         let mut dictionaries = Vec::new();
@@ -136,9 +136,9 @@ fn key(build_id: &str, path: &Path) -> String {
 }
 
 impl Programs {
-    /// Finds the tables of the images of some traces: those of the program and of the files given; for others
-    /// in folders, in the images' own files, and where the system keeps debug files. An image whose tables
-    /// are not found has none.
+    /// Finds the tables of the images of some traces: in `program` and the files `more`, and for other images in
+    /// `folders`, in their own files, and where the system keeps debug files. An image whose tables are not found
+    /// has none.
     ///
     /// # Errors
     /// [`TablesError`] for files that were given.
@@ -181,7 +181,7 @@ impl Programs {
             if image.build_id.is_empty() || programs.files.contains_key(&key) {
                 continue;
             }
-            // The process may have had another folder.
+            // The library may be in another folder now.
             let of_program = || {
                 let id = BuildId::from_prefix(&from_hex(&image.build_id)?);
                 libraries.get(&id).cloned()
@@ -216,7 +216,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// `dictionary`: the file that has the image's, and the program itself where that is a debug file.
+    /// Adds the tables of an image. `dictionary`: the file with its dictionary.
     fn add(
         &mut self,
         key: String,
@@ -237,8 +237,8 @@ impl Programs {
         self.contexts.get_or_init(|| Contexts::load(&self.dictionaries)).as_ref()
     }
 
-    /// The functions that the user, or the build, has left out of the trace, by their names in the source: their calls
-    /// are no events.
+    /// The functions that the user, or the build, has left out of the trace, by their names in the source. Their
+    /// calls are no events.
     pub fn left_out(&self) -> BTreeSet<String> {
         let mut names = self.tables.left_out_names();
         if !names.is_empty() {
@@ -250,7 +250,7 @@ impl Programs {
         names.into_iter().map(demangle).collect()
     }
 
-    /// The facts that the files hold, beside their tables, about functions of a name.
+    /// The facts that the files have about functions of a name, besides their tables.
     pub fn standing(&self, wanted: &Wanted) -> Standing {
         let mut standing = Standing::default();
         for (file, _) in self.dictionaries.iter().filter(|(file, _)| !file.as_os_str().is_empty()) {

@@ -19,9 +19,9 @@ pub struct Reader<'t> {
     numbers: Vec<Option<u32>>,
     /// The images of a process, in the order in which they were described.
     of_process: HashMap<u32, Vec<usize>>,
-    /// The process that a process was forked from, and how many libraries that had loaded then.
+    /// The parent of a forked process, and how many libraries the parent had loaded then.
     parents: HashMap<u32, (u32, u64)>,
-    /// True if there is something of verify mode in it.
+    /// True if the trace has counts of verify mode.
     pub(super) verify: bool,
 }
 
@@ -48,7 +48,7 @@ impl<'t> Reader<'t> {
         chunks.map(|chunk| chunk.clock).min().unwrap_or_default()
     }
 
-    /// The image of a process at an address, where it had loaded so many libraries: its number in the trace.
+    /// The number in the trace of the image that a process had at an address when it had loaded `loads` libraries.
     pub fn image_at(&self, process: u32, address: u64, loads: u64) -> Option<usize> {
         let (mut process, mut loads) = (process, loads);
         for _ in 0..MAX_FORKS {

@@ -1,4 +1,4 @@
-//! The tables of all images of a trace, as flat arrays: all that the replay looks at is an index away.
+//! The tables of all images of a trace, as flat arrays: the replay finds everything by index.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -19,7 +19,7 @@ pub struct InvalidTables {
     pub module: String,
     /// Linkage name of the function.
     pub function: String,
-    /// What is wrong with it.
+    /// The error.
     pub what: &'static str,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Node {
     pub(super) checked: bool,
     /// The function that is called, if it is traced; else its name.
     pub(super) target: u32,
-    /// The choice that comes behind it.
+    /// The choice that follows it.
     pub(super) next: u32,
     /// The landing pad to which an exception leads.
     pub(super) unwinds_to: u32,
@@ -107,9 +107,9 @@ struct Location {
 pub(super) struct Place {
     /// The node whose bits are written there.
     pub(super) node: u32,
-    /// The call that the node is has returned.
-    pub(super) behind: bool,
-    /// The number of bits of its code that are written behind the place.
+    /// True if the node is a call that has returned.
+    pub(super) has_returned: bool,
+    /// The number of bits of its code that are written after the place.
     pub(super) left: u32,
 }
 
@@ -121,15 +121,15 @@ pub struct Tables {
     pub(super) entries: Vec<Entry>,
     /// By choice with codes longer than a lookup: its codes, the first bit highest, and their nodes.
     long: HashMap<u32, Vec<(u32, Entry)>>,
-    /// By image and address in its file.
+    /// Functions, by image and address in its file.
     by_address: HashMap<(u32, u64), u32>,
     /// Nodes, by image and address of their call sites.
     by_site: HashMap<(u32, u64), u32>,
     places: HashMap<(u32, u64), Place>,
     lines: Vec<(u32, u32, u32)>,
-    /// By node, where its lines begin; they end where the next one's do.
+    /// By node, the index of its first line. Its lines end where those of the next node begin.
     first_lines: Vec<u32>,
-    /// By node, its code and how many bits that has.
+    /// By node, its code and the number of bits of the code.
     codes: Vec<(u32, u32)>,
     names: Vec<Name>,
     numbers: HashMap<Box<str>, u32>,
@@ -149,14 +149,14 @@ struct Unbound {
     module: String,
 }
 
-/// Lookup tables have at most so many bits.
+/// Bound on the bits that are looked up at a time.
 const MAX_WIDTH: u32 = 8;
 
 impl Tables {
     /// Adds a module of an image.
     ///
     /// # Errors
-    /// [`InvalidTables`]: its codes do not tell alternatives apart.
+    /// [`InvalidTables`]: its codes do not distinguish alternatives.
     pub fn add(&mut self, image: u32, module: &Traced) -> Result<(), InvalidTables> {
         let names: Vec<u32> = module.names.iter().map(|name| self.name(name)).collect();
         let first_file = self.files.len() as u32;
@@ -233,15 +233,15 @@ impl Tables {
                 is_traced: address != Some(&0),
             });
             if let Some(&address) = address.filter(|address| **address != 0) {
-                // The linker keeps the first body of a function that several modules have. GNU ld resolves
-                // what the others' tables say of theirs to the one that it kept, if both have one size.
+                // The linker keeps the first body of a function that several modules have. GNU ld resolves the
+                // addresses in the others' tables to the body that it kept, if both have the same size.
                 self.by_address.entry((image, address)).or_insert(first_function + number);
             }
         }
         Ok(())
     }
 
-    /// Finds the functions of other modules that are called, when all modules of their images are there.
+    /// Resolves the calls of functions of other modules, after all modules of their images were added.
     ///
     /// # Errors
     /// [`InvalidTables`]: there is no such function.
@@ -266,18 +266,18 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds the places of an image, whose modules were added. Those of functions that are not known say
-    /// nothing.
+    /// Adds the places of an image, whose modules were added. Places in unknown functions are left out.
     pub(super) fn add_places(&mut self, image: u32, places: &[files::Place]) {
         for place in places {
             let Some(function) = self.function_at(image, place.function) else { continue };
             let number = place.node & !BEHIND;
             let Some(node) = self.node_of(function, number.into()) else { continue };
-            let behind = place.node != number;
-            if place.left > self.codes[node as usize].1 || behind && place.left > 0 {
+            let has_returned = place.node != number;
+            if place.left > self.codes[node as usize].1 || has_returned && place.left > 0 {
                 continue;
             }
-            self.places.entry((image, place.address)).or_insert(Place { node, behind, left: place.left });
+            let row = Place { node, has_returned, left: place.left };
+            self.places.entry((image, place.address)).or_insert(row);
         }
     }
 
@@ -330,8 +330,8 @@ impl Tables {
         Ok(())
     }
 
-    /// The node with a code that some bits begin with, the first one highest: it may be one of more bits than
-    /// there are.
+    /// The node with a code that `bits` begin with, the first one highest. The code may have more bits than were
+    /// read.
     pub(super) fn find_long(&self, choice: u32, bits: u32) -> Option<Entry> {
         let codes = self.long.get(&choice)?;
         let (code, entry) = codes[codes.partition_point(|(code, _)| *code <= bits).checked_sub(1)?];
@@ -368,8 +368,8 @@ impl Tables {
         self.by_site.get(&(image, address)).copied()
     }
 
-    /// The lines that begin behind a node of a block: the numbers of the file, of the line, and of the
-    /// inlined copy that it is of.
+    /// The lines that begin after a node: the numbers of the file, of the line, and of the inlined copy to which
+    /// the line belongs.
     pub fn lines(&self, node: u32) -> &[(u32, u32, u32)] {
         let end = self.first_lines.get(node as usize + 1).map_or(self.lines.len(), |end| *end as usize);
         &self.lines[self.first_lines[node as usize] as usize..end]
@@ -418,21 +418,21 @@ impl Tables {
         name.demangled.get_or_init(|| names::demangle(&name.linkage).into())
     }
 
-    /// The node behind one, where no other can come.
+    /// The node after this one, if only one can come.
     pub(super) fn only_next(&self, node: u32) -> Option<u32> {
         let choice = self.choices[self.nodes[node as usize].next as usize];
         (choice.width == 0 && choice.start != NONE).then_some(choice.start)
     }
 
-    /// Returns whether the node passes an exception on, or it leads to such a one through blocks alone.
+    /// Returns whether the node passes an exception on, or leads through blocks alone to one that does.
     pub(super) fn passes_on(&self, node: u32) -> bool {
-        // On a cycle something is written, but in tables that are damaged.
+        // Each cycle has bits, except in damaged tables.
         let nodes = std::iter::successors(Some(node), |node| self.only_next(*node)).take(64);
         let mut ops = nodes.map(|node| self.nodes[node as usize].op);
         ops.find(|op| *op != Op::Block) == Some(Op::Resume)
     }
 
-    /// The function that a node is of.
+    /// The function to which a node belongs.
     pub fn function_of(&self, node: u32) -> u32 {
         self.nodes[node as usize].function
     }
@@ -441,7 +441,7 @@ impl Tables {
         node - self.functions[self.function_of(node) as usize].first_node
     }
 
-    /// The name that a call calls; of calls through pointers none is known.
+    /// The name of the callee of a call. None for calls through pointers.
     pub fn callee(&self, node: u32) -> Option<u32> {
         let node = &self.nodes[node as usize];
         match node.op {
@@ -504,19 +504,19 @@ impl Tables {
         }
     }
 
-    /// The names of the functions that were inlined to where a node is, innermost first.
+    /// The names of the functions that were inlined at the place of a node, innermost first.
     pub(super) fn inlined_at(&self, node: u32) -> impl Iterator<Item = u32> {
         let row = &self.nodes[node as usize];
         let inlined = (row.locations as usize).saturating_sub(1);
         self.locations[row.first_location as usize..][..inlined].iter().map(|location| location.name)
     }
 
-    /// Returns whether it is known where a node is.
+    /// Returns whether the place of a node in the source is known.
     pub(super) fn has_place(&self, node: u32) -> bool {
         self.nodes[node as usize].locations > 0
     }
 
-    /// The frames of the place where a node is, innermost first: those inlined, then its function's.
+    /// The frames of the place of a node, innermost first: those inlined, then its function's.
     pub fn place(&self, node: u32) -> impl Iterator<Item = Frame<'_>> {
         let row = &self.nodes[node as usize];
         let known = |number: u32| (number != 0).then_some(number);

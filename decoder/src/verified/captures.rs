@@ -1,22 +1,21 @@
 //! Captures that a program in verify mode has written (`PCCE_VERIFY_CAPTURES`), in the form that
-//! `runtime-lib/src/verify/captures.rs` describes: decodes each token, and compares what comes out with the
-//! records of the shadow stack.
+//! `runtime-lib/src/verify/captures.rs` describes: decodes each token, and compares the result with the records of
+//! the shadow stack.
 //!
 //! The call sites must be equal, from the innermost one to the outermost one, and at interrupted points also
-//! the functions whose machine code was active. Behind a boundary at which calls may be missing any number of
-//! records is left out, and then all is equal again.
+//! the functions whose machine code was active. At a boundary at which calls may be missing, any number of
+//! records may be left out. After it, all must be equal again.
 //!
-//! At an interrupted point the shadow stack may differ from what is active in two ways, and only there:
-//! - The innermost instrumented function has not told the shadow stack of itself yet, or has taken its record off
-//!   already: that is done by calls at its beginning and in front of its returns. It may be missing if nothing else is
-//!   active further in, and the next record outwards is at a call that can reach it. So is a function's that has ended
-//!   its clean-up behind an exception, and has let the unwinder go on.
-//! - The runtime's `longjmp` may have dropped the records of what it is about to leave.
+//! At an interrupted point, and only there, the shadow stack may differ from the active functions in two ways:
+//! - The innermost instrumented function may have no record. It adds its record by a call at its beginning, and
+//!   removes it by calls before its returns. The record may be missing if nothing else is active further in, and the
+//!   next record outwards is at a call that can reach the function. It may also be missing if the function has ended
+//!   its clean-up after an exception, and has let the unwinder go on.
+//! - The runtime's `longjmp` may have dropped the records of the activations that it is about to leave.
 //!
-//! The innermost record's call site is one of a call that may be over, so it counts only where what it calls
-//! is active.
+//! The call of the innermost record's site may be over, so the site counts only while the callee is active.
 //!
-//! Numbers ([`crate::numbers`]) are compared likewise, and with each other ([`numbers`]).
+//! Numbers ([`crate::numbers`]) are compared in the same way, and with each other ([`numbers`]).
 
 mod numbers;
 
@@ -30,29 +29,28 @@ use numbers::Numbers;
 
 use super::Functions;
 use crate::Decoder;
-use crate::context::{Context, FrameKind, Piece, Run};
+use crate::context::{Context, Piece, PieceClass, Run};
 use crate::decode::DecodeError;
 use crate::images::symbols::Symbols;
 use crate::show::render::{Format, Renderer};
 use crate::token::{BuildId, Token, TokenError, from_hex};
 
-/// Captures that are described one by one, of those that are wrong.
-const MOST_SHOWN: usize = 10;
-/// Longer lines are none that a program has written.
-const MOST_LINE: u64 = 1 << 28;
+/// Bound on the wrong captures that are described one by one.
+const MAX_SHOWN: usize = 10;
+/// Bound on the bytes of a line. Programs write no longer ones.
+const MAX_LINE: u64 = 1 << 28;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captures {
     pub captures: u64,
     /// Captures that have the calls of the shadow stack, and no others.
     pub equal: u64,
-    /// Captures that have the calls of the shadow stack, but for boundaries at which calls may be missing.
+    /// Captures that have the calls of the shadow stack, except at boundaries at which calls may be missing.
     pub partly: u64,
     /// Captures that the shadow stack does not know: control had just come back to an activation further out.
     pub without_list: u64,
     pub of_others: u64,
-    /// Captures with calls of an image that is not in verify mode: none of its functions was ever on the
-    /// shadow stack.
+    /// Captures with calls of an image that is not in verify mode: no function of it is in any record.
     pub mixed: u64,
     /// Captures that show other calls than the shadow stack has, or could not be decoded.
     pub wrong: u64,
@@ -67,11 +65,11 @@ pub struct Captures {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Record {
-    /// The functions that it may be one of; none if no dictionary has it.
+    /// The function, or several of its name; none if no dictionary has it.
     functions: Vec<u32>,
-    /// The call site; none if there is none yet, or no dictionary has it.
+    /// The call site. None if there was no call yet, or no dictionary has the site.
     site: Option<u32>,
-    /// It is no record: the runtime has called a handler here.
+    /// True if this is no record: the runtime has called a handler here.
     signal: bool,
 }
 
@@ -80,7 +78,7 @@ struct Capture<'l> {
     site: Option<u32>,
     token: &'l str,
     records: Vec<Record>,
-    /// There are more records, or they are not known.
+    /// True if there are more records, or the records are not known.
     open: bool,
 }
 
@@ -89,15 +87,15 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
     let symbols = &decoder.images.symbols;
     let reader = Reader { symbols, functions: Functions::new(symbols) };
     let mut found = Captures::default();
-    // Images with records, and what is wrong with the images of its calls: all of them have records, perhaps
-    // later.
+    // The images with records, and the wrong captures, each with the images of its calls. Records of these images
+    // may come later.
     let (mut images, mut wrong) = (HashSet::new(), Vec::new());
     let (mut line, mut context, mut at_line) = (Vec::new(), Context::default(), 0_u64);
     let mut numbers = Numbers::default();
     loop {
         line.clear();
         at_line += 1;
-        if text.by_ref().take(MOST_LINE).read_until(b'\n', &mut line)? == 0 {
+        if text.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
             break;
         }
         let capture = std::str::from_utf8(&line).ok().and_then(|line| reader.capture(line));
@@ -142,8 +140,8 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
             Ok(false) => found.partly += 1,
             Err(what) => {
                 let of: HashSet<u32> = images_of(symbols, &context).collect();
-                // Only the first ones are shown, and their images decide which ones these are.
-                let what = (wrong.len() < 100 * MOST_SHOWN)
+                // Only the first ones are shown. Which captures count is decided at the end, by their images.
+                let what = (wrong.len() < 100 * MAX_SHOWN)
                     .then(|| format!("line {at_line}: {what} (token {})", capture.token));
                 wrong.push((of, what));
             }
@@ -152,7 +150,7 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
     for (of, what) in wrong {
         if of.is_subset(&images) {
             found.wrong += 1;
-            found.shown.extend(what.filter(|_| found.shown.len() < MOST_SHOWN));
+            found.shown.extend(what.filter(|_| found.shown.len() < MAX_SHOWN));
         } else {
             found.mixed += 1;
         }
@@ -161,7 +159,7 @@ pub fn check(decoder: &Decoder, mut text: impl BufRead) -> io::Result<Captures> 
     Ok(found)
 }
 
-/// What a line says was taken.
+/// The token or number of a capture.
 enum Taken {
     Token(Token),
     /// A number, and the process that took it.
@@ -200,7 +198,7 @@ impl Capture<'_> {
     }
 }
 
-/// Returns whether a handler was active that the runtime did not call: the shadow stack does not show where.
+/// Returns whether a handler was active that the runtime did not call: the shadow stack does not show such handlers.
 fn other_handlers(token: &Token) -> bool {
     let points = token.point.iter().chain(token.signals.iter().map(|(_, point)| point));
     points.flat_map(|point| point.addresses.iter().skip(1)).any(|address| address.exact)
@@ -268,12 +266,12 @@ impl Reader<'_> {
         let (name, site) = word.split_once('@')?;
         let functions = self.functions.named(&unescaped(name)?).to_vec();
         let site = if site.is_empty() { None } else { self.site(site)? };
-        // The site is one in its function.
+        // The site must be in the function.
         let is_own = |site: u32| functions.contains(&self.symbols.sites[site as usize].function);
         site.is_none_or(is_own).then_some(Record { functions, site, signal: false })
     }
 
-    /// The site; none if no dictionary has it. None if the word is none.
+    /// The site. `Some(None)` if no dictionary has it, `None` if the word is malformed.
     fn site(&self, word: &str) -> Option<Option<u32>> {
         let (image, address) = word.split_once('+')?;
         let id = if image.is_empty() { BuildId::default() } else { BuildId::from_prefix(&from_hex(image)?) };
@@ -289,7 +287,7 @@ impl Reader<'_> {
     }
 }
 
-/// A name whose further bytes are written as `%` and two hexadecimal digits.
+/// Decodes a name in which some bytes are written as `%` and two hexadecimal digits.
 fn unescaped(name: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes().iter();
@@ -305,8 +303,8 @@ fn unescaped(name: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Returns whether a context has the calls of the shadow stack: all of them, or, false, those that it shows.
-/// The error says what both have.
+/// Compares a context with the shadow stack. Returns true if all calls are equal, and false if only the calls
+/// that the context shows are. The error shows both.
 fn compare(
     decoder: &Decoder,
     context: &Context,
@@ -317,7 +315,7 @@ fn compare(
     let mut whole = true;
     let mut start = 0;
     'context: for &Run { end, count } in &context.runs {
-        // Each piece is equal to a record, so that more repetitions are as many.
+        // Each piece takes a record, so further repetitions make no difference.
         for _ in 0..count.min(capture.records.len() as u64 + 2) {
             for number in start..end {
                 let piece = context.pieces[number];
@@ -340,7 +338,7 @@ fn compare(
     Err(format!("the token shows {}, and the shadow stack has {}", text(context), text(&listed(capture))))
 }
 
-/// The records as a context, for people.
+/// The records as a context, for messages.
 fn listed(capture: &Capture<'_>) -> Context {
     let mut context = Context::default();
     for (number, record) in capture.records.iter().enumerate() {
@@ -368,11 +366,11 @@ struct Places<'a> {
     open: bool,
     /// The places, by the number of records that are further in, in ascending order.
     at: Vec<usize>,
-    /// No function of the point was met yet.
+    /// True if no function of the point was met yet.
     innermost: bool,
-    /// The runtime's `longjmp` is active.
+    /// True if the runtime's `longjmp` is active.
     jumps: bool,
-    /// A handler may have been called by others than the runtime.
+    /// True if a handler may have been called by others than the runtime.
     other_handlers: bool,
 }
 
@@ -387,54 +385,45 @@ impl<'a> Places<'a> {
         self.at.last() == Some(&self.records.len())
     }
 
-    /// Goes over a piece. False if calls may be missing there.
+    /// Goes over a piece. Returns false if calls may be missing there.
     fn follow(&mut self, number: usize, piece: Piece) -> bool {
         if let Some(owner) = self.context.owner(number) {
             let inner = self.inner(number);
             let innermost = std::mem::take(&mut self.innermost);
-            let told_late = innermost && inner != Inner::Other || inner == Inner::Resumes;
+            let may_lack = innermost && inner != Inner::Other || inner == Inner::Resumes;
             let (decoder, records) = (self.decoder, self.records);
-            // A function that has left its activation to this one has taken its own record off.
-            let is_left_to = matches!(
-                self.context.pieces.get(number + 1),
-                Some(Piece::Tail(_) | Piece::MayHaveLeft | Piece::Named(FrameKind::Tail, ..))
-            );
+            // A function that has left its activation to this one has removed its own record.
+            let outer = self.context.pieces.get(number + 1);
+            let is_left_to = outer.is_some_and(|piece| piece.class() == PieceClass::Left);
             let reaches = |place: usize| {
-                told_late && (is_left_to || may_reach(&decoder.images.symbols, records.get(place), owner))
+                may_lack && (is_left_to || may_reach(&decoder.images.symbols, records.get(place), owner))
             };
             self.step(|record| record.functions.contains(&owner), reaches);
             return true;
         }
-        match piece {
-            Piece::Site(site) => self.step(|record| record.site == Some(site), |_| false),
-            Piece::Signal => {
+        match piece.class() {
+            PieceClass::Call(site) => self.step(|record| record.site == Some(site), |_| false),
+            PieceClass::Handler => {
                 (self.innermost, self.jumps) = (true, false);
                 let other = self.other_handlers;
                 self.step(|record| record.signal, |_| other);
             }
-            Piece::Unknown(_) | Piece::UnknownModule(_) | Piece::Truncated | Piece::Damaged => {
+            PieceClass::Missing => {
                 self.at =
                     self.at.first().map_or_else(Vec::new, |&first| (first..=self.records.len()).collect());
                 return false;
             }
-            Piece::Named(FrameKind::Uninstrumented, image, name) => {
-                self.jumps |= self.name(image, name) == Some(functions::LONGJMP);
+            PieceClass::Outside => {
+                if let Piece::Named(_, image, name) = piece {
+                    self.jumps |= self.name(image, name) == Some(functions::LONGJMP);
+                }
             }
-            Piece::Function(_)
-            | Piece::AnyLine(_)
-            | Piece::Uninstrumented(_)
-            | Piece::Absent(_)
-            | Piece::Tail(_)
-            | Piece::MayHaveLeft
-            | Piece::Named(..)
-            | Piece::Place(..)
-            | Piece::Thread
-            | Piece::Task => {}
+            PieceClass::Function | PieceClass::Left | PieceClass::Origin => {}
         }
         true
     }
 
-    /// Goes over a call. `stays`: whether at a place no record need be the call's.
+    /// Goes over a call. `stays`: whether the call may have no record at a place.
     fn step(&mut self, is_call: impl Fn(&Record) -> bool, stays: impl Fn(usize) -> bool) {
         let mut next = Vec::with_capacity(self.at.len() + 1);
         for &place in &self.at {
@@ -454,20 +443,15 @@ impl<'a> Places<'a> {
     /// The kind of code that is active further in than the function of a piece.
     fn inner(&self, number: usize) -> Inner {
         let Some(inner) = number.checked_sub(1) else { return Inner::Nothing };
-        let name = match self.context.pieces[inner] {
-            Piece::Signal
-            | Piece::Uninstrumented(None)
-            | Piece::Absent(_)
-            | Piece::Tail(_)
-            | Piece::MayHaveLeft
-            | Piece::Named(FrameKind::Tail, ..) => return Inner::Nothing,
-            Piece::Uninstrumented(Some(name)) => Some(self.decoder.images.symbols.linkage_name(name)),
-            Piece::Named(FrameKind::Uninstrumented, image, name) => self.name(image, name),
-            Piece::Site(_) | Piece::AnyLine(_) | Piece::Function(_) | Piece::Place(..) | Piece::Named(..) => {
-                None
-            }
-            Piece::Thread | Piece::Task | Piece::Unknown(_) | Piece::UnknownModule(_) => None,
-            Piece::Truncated | Piece::Damaged => None,
+        let piece = self.context.pieces[inner];
+        let name = match piece.class() {
+            PieceClass::Handler | PieceClass::Left => return Inner::Nothing,
+            PieceClass::Outside => match piece {
+                Piece::Uninstrumented(Some(name)) => Some(self.decoder.images.symbols.linkage_name(name)),
+                Piece::Named(_, image, name) => self.name(image, name),
+                _ => return Inner::Nothing,
+            },
+            PieceClass::Call(_) | PieceClass::Function | PieceClass::Origin | PieceClass::Missing => None,
         };
         match name {
             Some("_Unwind_Resume") => Inner::Resumes,
@@ -484,15 +468,14 @@ impl<'a> Places<'a> {
 /// The kind of code that is active further in than a function of a point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inner {
-    /// Nothing, or the code that tells the shadow stack of the function.
+    /// Nothing, or the code that adds or removes the function's record.
     Nothing,
-    /// The code that goes on with an exception behind the function's clean-up. Its record was taken off
-    /// before that.
+    /// The code that goes on with an exception after the function's clean-up. Its record was removed before.
     Resumes,
     Other,
 }
 
-/// Returns whether the call that a record is at can have reached a function.
+/// Returns whether the call at the site of a record can have reached a function.
 fn may_reach(symbols: &Symbols, record: Option<&Record>, function: u32) -> bool {
     let Some(site) = record.and_then(|record| record.site) else { return true };
     let reached = &symbols.functions[function as usize];

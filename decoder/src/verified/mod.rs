@@ -1,9 +1,9 @@
 //! Contexts that a program in verify mode has written (`PCCE_VERIFY_CONTEXTS`): decodes each from its id and
-//! the number of its chain, and compares what comes out with the calls of the shadow stack.
+//! the number of its chain, and compares the result with the calls of the shadow stack.
 //!
-//! The shadow stack knows nothing of encodings. It is a tree here, as the program has written it: a line for
-//! each context with that of its caller and the place of the call. What is compared is the sequence of call
-//! sites, from the innermost call to the outermost one.
+//! The shadow stack does not depend on encodings. The program has written it as a tree: each context has a line,
+//! with the number of its caller's line and the place of the call. The sequences of call sites are compared, from
+//! the innermost call to the outermost one.
 
 pub mod captures;
 
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead};
 
 use crate::Decoder;
-use crate::context::{Context, Piece};
+use crate::context::{Context, PieceClass};
 use crate::images::symbols::Symbols;
 use crate::numbers::Numbers;
 
@@ -25,7 +25,7 @@ pub struct Verified {
     pub decoded: u64,
     /// Decoded contexts with a boundary at which calls may be missing.
     pub partly: u64,
-    /// Calls of all that were decoded.
+    /// Calls of all decoded contexts.
     pub calls: u64,
     /// Contexts with another call than the shadow stack has, or that could not be decoded.
     pub wrong: u64,
@@ -58,7 +58,7 @@ struct State {
 /// A node of the tree of shadow stacks.
 #[derive(Clone, Copy, Default)]
 struct Node {
-    /// 0: it is the outermost one.
+    /// 0 for an outermost node.
     caller: u64,
     place: u64,
 }
@@ -85,8 +85,8 @@ impl Functions {
         Self(functions)
     }
 
-    /// The functions that a name may mean. Where modules are linked, LLVM puts a full stop and a number to
-    /// local names.
+    /// The functions that a name may mean. When modules are linked, LLVM adds a full stop and a number to local
+    /// names.
     fn named(&self, name: &str) -> &[u32] {
         let renamed =
             || name.rsplit_once('.').filter(|(_, end)| end.bytes().all(|byte| byte.is_ascii_digit()));
@@ -98,7 +98,7 @@ impl Functions {
 /// Checks every `step`-th line.
 ///
 /// # Errors
-/// If the text cannot be read, or is none that a program has written.
+/// If the text cannot be read, or was not written by a program.
 pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64) -> io::Result<Verified> {
     let functions = Functions::new(&decoder.images.symbols);
     let (nodes, sites) = (Vec::new(), HashMap::new());
@@ -115,7 +115,7 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
         };
         let name = words.next().ok_or_else(bad)?;
         let index = usize::try_from(number).map_err(|_| bad())?;
-        // Threads write their lines when they have made the numbers, so that some come early.
+        // Threads write a line some time after taking its number, so lines may be out of order.
         if caller >= number || index > checker.nodes.len() + (1 << 20) {
             return Err(bad());
         }
@@ -134,7 +134,7 @@ pub fn check(decoder: &Decoder, numbers: &Numbers, text: impl BufRead, step: u64
         verified.decoded += 1;
         match checker.compare(number, name, State { id, chain }) {
             Ok(right) => verified.add(right),
-            // Its caller's line may come later: that thread had the number, and not written yet.
+            // The caller's line may come later, if its thread had the number and had not written the line.
             Err(_) => late.push((line.clone(), number, State { id, chain })),
         }
     }
@@ -168,7 +168,7 @@ impl Checker<'_> {
         self.functions.named(name).iter().any(|&function| functions[function as usize].silent)
     }
 
-    /// Compares a context with what it decodes to in one of the functions with a name.
+    /// Decodes a context in each of the functions with a name, and compares it, until one is equal.
     fn compare(&mut self, number: u64, name: &str, state: State) -> Result<Equal, String> {
         let mut result = Err("no function has this name".to_owned());
         for function in self.functions.named(name).to_vec() {
@@ -189,15 +189,15 @@ impl Checker<'_> {
         let (mut calls, mut whole) = (0, true);
         for (pieces, count) in context.slices() {
             for piece in (0..count).flat_map(|_| pieces) {
-                match piece {
-                    Piece::Site(site) => {
+                match piece.class() {
+                    PieceClass::Call(site) => {
                         calls += 1;
-                        // Behind a boundary, calls are missing, and no others are there.
+                        // After a boundary, calls may be missing, but the others are the same.
                         loop {
                             let Some(expected) = self.next(&mut node)? else {
                                 return Err(format!("call {calls} is none of the shadow stack"));
                             };
-                            if expected == *site {
+                            if expected == site {
                                 break;
                             }
                             if whole {
@@ -205,12 +205,8 @@ impl Checker<'_> {
                             }
                         }
                     }
-                    Piece::Function(_)
-                    | Piece::Uninstrumented(_)
-                    | Piece::Absent(_)
-                    | Piece::Tail(_)
-                    | Piece::MayHaveLeft => {}
-                    _ => whole = false,
+                    PieceClass::Function | PieceClass::Outside | PieceClass::Left => {}
+                    PieceClass::Handler | PieceClass::Origin | PieceClass::Missing => whole = false,
                 }
             }
         }
@@ -221,7 +217,7 @@ impl Checker<'_> {
         Ok(Equal { calls, whole })
     }
 
-    /// The next call outwards, which is not that of a push thunk; None behind the last one.
+    /// The next call outwards that contexts do not leave out; None after the last one.
     fn next(&mut self, node: &mut u64) -> Result<Option<u32>, String> {
         let symbols = &self.decoder.images.symbols;
         loop {

@@ -1,6 +1,6 @@
-//! Additions of the link step: direct calls in front of calls through pointers, where a pointer is compared
-//! with its few probable targets, and push thunks. Both have sites, and thunks are functions of their
-//! modules, so the modules' symbols grow.
+//! Additions of the link step: comparisons of a call's pointer with its few probable targets, which are then
+//! called directly, and push thunks. Both have sites, and thunks are functions of their modules, so the
+//! modules' symbols grow.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,13 +18,13 @@ use crate::scratch::{Place, Scratch};
 use crate::{Module, Order};
 
 /// A call with more guesses is not compared.
-const MOST: usize = 3;
-/// In a library, calls with fewer expected executions for an activation of their functions are not compared: a
+const MAX_GUESSES: usize = 3;
+/// In a library, a call with fewer expected executions for each activation of its function is not compared: a
 /// comparison takes more code than a push thunk.
-const OFTEN: f64 = 0.25;
+const MIN_FREQUENCY: f64 = 0.25;
 /// The expected share of executions in which a compared pointer is none of the targets: LLVM's weight of an
 /// unlikely branch.
-const ELSEWHERE: f64 = 1.0 / (1 << 20) as f64;
+const OTHER_TARGETS: f64 = 1.0 / (1 << 20) as f64;
 
 /// The modules with their additions.
 pub struct Added<'a> {
@@ -54,16 +54,16 @@ pub struct Added<'a> {
     /// The sites of functions' stubs.
     stubs: HashMap<FunctionId, u32>,
     /// In a traced program, each function's calls of recorded functions of other modules: their places, and the symbols
-    /// of these functions.
+    /// at which they enter the callees.
     recorded_calls: HashMap<FunctionId, Vec<(u32, String)>>,
-    /// The recorded functions that other modules call so.
+    /// The recorded functions of which other modules have such calls.
     entered: HashSet<Place>,
     /// In a traced program, each function's calls of functions of libraries that call nothing back.
     silent_calls: HashMap<FunctionId, Vec<u32>>,
 }
 
 impl<'a> Added<'a> {
-    /// Begins without additions, but for the sites of stubs.
+    /// Begins without additions, except the sites of stubs.
     pub fn new(modules: &'a [Module], scratch: &Scratch, merged: &Merged) -> Self {
         let sites =
             modules.iter().flat_map(|module| module.facts.iter().flat_map(|facts| facts.sites.clone()));
@@ -121,8 +121,8 @@ impl<'a> Added<'a> {
         self.before[self.places[id.index()].0].sites
     }
 
-    /// The offset of the site array of the function's module in the site arrays of all modules. None is
-    /// empty.
+    /// The offset of the site array of the function's module in the site arrays of all modules. No site array
+    /// is empty.
     pub fn first_byte(&self, id: FunctionId) -> u32 {
         self.before[self.places[id.index()].0].bytes
     }
@@ -189,13 +189,13 @@ impl<'a> Added<'a> {
                 let frequency = || function.copies(c).map(|copy| function.calls[copy].frequency).sum::<f64>();
                 let pushes = || match call.edge {
                     Some(edge) => encoding.edge(edge).pushes(),
-                    None => frequency() >= OFTEN,
+                    None => frequency() >= MIN_FREQUENCY,
                 };
                 let is_compared = merged.functions[id.index()].calls[c].compared;
                 if call.kind != CallKind::Indirect || is_compared || !pushes() {
                     continue;
                 }
-                let few = guesses.get(&call.ty).filter(|guesses| guesses.len() <= MOST);
+                let few = guesses.get(&call.ty).filter(|guesses| guesses.len() <= MAX_GUESSES);
                 for guess in few.into_iter().flatten() {
                     let direct = merged.functions[id.index()].calls.len();
                     self.compare_with(merged, id, c, guess);
@@ -266,11 +266,11 @@ impl<'a> Added<'a> {
             kind,
             is_virtual: None,
             compared: false,
-            frequency: call.frequency * (1.0 - ELSEWHERE),
+            frequency: call.frequency * (1.0 - OTHER_TARGETS),
             ..call.clone()
         };
         call.compared = true;
-        call.frequency *= ELSEWHERE;
+        call.frequency *= OTHER_TARGETS;
         calling.calls.push(direct);
         let first = calling.first_copy(calling.calls.len() - 1);
         let known = self.sites[caller.index()].get(first).copied().flatten();
@@ -335,7 +335,7 @@ impl<'a> Added<'a> {
             };
             symbols.functions.push(row);
             let sites = self.sites[thunk.caller.index()][thunk.calls[0]].expect("what pushes has a site");
-            // The caller's site becomes that of the call of the thunk, and the thunk gets a site for the
+            // The caller's site becomes the site of the call of the thunk, and the thunk gets a site for the
             // original call.
             let site = &mut symbols.sites[sites.call as usize];
             let through = dictionary::SiteKind::Direct(Some(number as u32));

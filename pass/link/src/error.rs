@@ -48,10 +48,10 @@ pub enum Error {
     )]
     Options {
         module: String,
-        /// Another one.
+        /// The identifier of another module.
         other: String,
     },
-    /// A module lacks what its link asks for.
+    /// A module was compiled without an option that its link has.
     #[error("{module} was compiled without `--pcce-{option}`, which the link has; give both the same flags")]
     Without {
         /// The module's identifier.

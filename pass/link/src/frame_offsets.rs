@@ -20,7 +20,6 @@ pub struct InModules<'a> {
     pub modules: &'a [Module],
     /// The places of functions.
     pub added: &'a Added<'a>,
-    /// The program.
     pub program: &'a Program,
 }
 

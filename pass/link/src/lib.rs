@@ -1,11 +1,11 @@
 //! The step between two links. It encodes a program whose content the first link has shown, and decides how
 //! the code of each module is generated.
 //!
-//! 1. [`scratch`]: what the first link made of the skeletons ([`pcce_abi::skeleton`]): whose body of each function was
-//!    kept, and whom each call by name reaches;
-//! 2. [`merge`]: one program of all modules, with what is seen of it from outside;
+//! 1. [`scratch`]: the output of the first link, made of skeletons ([`pcce_abi::skeleton`]). It shows which module's
+//!    body of each function was kept, and which function each call by name reaches;
+//! 2. [`merge`]: one program of all modules, and how code outside may enter it;
 //! 3. [`added`]: calls that are compared, and push thunks, as in a program that is encoded as a whole;
-//! 4. [`encode()`]: its encoding, and what follows for each module ([`pcce_model::slice`]);
+//! 4. [`encode()`]: the program's encoding, and the decisions for each module ([`pcce_model::slice`]);
 //! 5. [`tables`]: one object more for the second link: the dictionary, the site arrays, verify mode's tables;
 //! 6. [`difference`]: whether the second link has made what was planned.
 //!
@@ -31,7 +31,7 @@ use pcce_dictionary::section::{self, Record};
 use pcce_encoding::{Encoding, FunctionId};
 pub use pcce_model::Wanted;
 use pcce_model::numbers::Numbers;
-use pcce_model::plan::{Action, described};
+use pcce_model::plan::described;
 use pcce_model::slice::{Decided, Facts, Slice};
 use pcce_model::{
     Function, Matched, Mode, Pointer, Program, TailCallee, Targets, TypeId, derive, missing_target,
@@ -227,7 +227,7 @@ pub struct Encoded {
     pub dictionary: Vec<u8>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
-    /// The objects must describe their frames, and the program is encoded again with these.
+    /// The objects must describe their frames, and the program is encoded again with these frames.
     pub measured: bool,
     /// The frames that the encoding relies on.
     pub used: Frames,
@@ -255,8 +255,8 @@ pub const DICTIONARY: &str = "dictionary";
 const NO_FRAMES: &str = "the option hybrid has no effect here: only an executable's code is generated ahead of its \
                          link, to see its frames";
 
-/// Encodes the program. `plain` are the names that objects without the pass refer to. `frames` is the
-/// knowledge about the program's code.
+/// Encodes the program. `plain` are the names that objects without the pass refer to. `frames` are the known
+/// frames of the program's code.
 ///
 /// # Errors
 /// The model rejects the program, or modules do not go together.
@@ -292,7 +292,7 @@ pub fn encode(
     let report = counts.report(&program);
     // Programs that count calls keep them as they are, so that the profile matches later.
     if !merged.wanted.counts_calls {
-        // The codes of a trace are for the calls that the module has.
+        // Traced calls stay as the module has them: the codes of a trace are for these calls.
         if merged.wanted.traces {
             added.record(&program);
         } else {
@@ -319,12 +319,13 @@ pub fn encode(
     let mut orders: Vec<Order> =
         (0..modules.len()).map(|m| added.order(m, open, scratch, &decided)).collect();
     orders.iter_mut().for_each(|order| order.slice.measured = measured);
-    // Published calls are wanted, and so is whatever code that is not the program's calls.
+    // Without names, the contexts of published calls are wanted, and of everything that code outside the
+    // program calls.
     let targeted = open && targets.as_ref().is_some_and(Targets::are_named);
     added.update_symbols(&program, &decided, targeted);
     let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
     let rows = whole.rows(&numbers, used.as_ref());
-    // All libraries of a program often share one command line.
+    // Libraries often share the program's command line, so they do not report missing targets.
     let warnings = targets.iter().filter(|_| open).flat_map(|targets| missing(targets, &program, scratch));
     let no_frames = (merged.options.hybrid && !open).then(|| NO_FRAMES.to_owned());
     let warnings = warnings.chain(report).chain(no_frames).collect();
@@ -369,8 +370,7 @@ impl Whole<'_> {
     /// The bytes of sites whose calls run tasks, as offsets in the site arrays of all modules.
     fn sites_of_tasks(&self) -> impl Iterator<Item = u32> {
         let runs = |&(id, c, _): &(FunctionId, usize, u32)| {
-            self.program[id].calls[c].kind.runs_task()
-                && matches!(self.decided.action(id, c), Action::Push(_))
+            self.program[id].calls[c].kind.runs_task() && self.decided.action(id, c).pushes()
         };
         self.sites().filter(runs).map(|(id, c, _)| {
             let site = self.added.sites_of(id)[c].expect("it has one").call;
@@ -392,7 +392,7 @@ impl Whole<'_> {
         for (id, c, _) in self.sites() {
             let known = self.decided.frame_offset(id, c).is_some();
             let is_direct = self.program[id].calls[c].kind.callee().is_some();
-            if known && is_direct && matches!(self.decided.action(id, c), Action::Push(_)) {
+            if known && is_direct && self.decided.action(id, c).pushes() {
                 let site = self.added.sites_of(id)[c].expect("it has one").call;
                 set(self.added.first_byte(id) + site, SiteByte::KNOWN_BASE);
             }

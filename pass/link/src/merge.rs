@@ -15,9 +15,8 @@ use crate::Error;
 use crate::Module;
 use crate::scratch::{Place, Scratch};
 
-/// The functions of all modules, one module behind the other.
+/// The functions of all modules, one module after the other.
 pub struct Merged {
-    /// The functions.
     pub functions: Vec<Function>,
     /// Calls that stay tail calls, by their places in the lists of their modules.
     pub kept_tails: Vec<(FunctionId, usize)>,
@@ -29,8 +28,8 @@ pub struct Merged {
     pub wanted: Wanted,
     /// The functions whose address is in code or data of modules with the pass.
     pub taken: HashSet<Place>,
-    /// Functions without the pass whose address is there, with their types, if they are known not to call
-    /// back.
+    /// Functions without the pass whose address is in such code or data, with their types, if they are known
+    /// not to call back.
     pub taken_outside: Vec<(String, TypeId)>,
 }
 
@@ -163,7 +162,7 @@ pub fn merge(
     if !options.publishes {
         taken_outside.retain(|(name, _)| no_callback.contains(name));
     }
-    // A trace is of the calls that the modules have.
+    // Traced calls stay as the modules have them.
     if !wanted.traces {
         replaceable::bind(&mut functions, own_replaceable(scratch, number));
     }
@@ -201,7 +200,8 @@ fn trusted(scratch: &Scratch, modules: &[Module], wanted: &Wanted) -> NoCallback
     let streams = facts().any(|facts| facts.makes_streams) || scratch.names().any(makes_streams);
     let handlers = facts().any(|facts| facts.sets_handlers) || scratch.names().any(sets_handlers);
     let no_callback = NoCallback::new(!scratch.is_library && !streams, wanted, false);
-    // A traced program may call a function of that name in another image, which is traced too.
+    // Another image of a traced program may define a function of the C++ library (`operator new`), and be
+    // traced, too.
     if handlers || wanted.traces { no_callback } else { no_callback.trusting_cxx() }
 }
 
@@ -258,7 +258,7 @@ impl Entered {
             // A module knows only its own uses of the address.
             function.places = AddressPlaces { in_table: elsewhere, elsewhere };
         }
-        // The start-up code reaches it.
+        // The start-up code reaches `main`.
         let is_main = function.name == "main" && !self.is_library;
         function.external = exported || is_main;
         function.otherwise_used |= self.reached.contains(&place);

@@ -34,7 +34,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Reads the file that was linked of the skeletons `modules`.
+    /// Reads the file that was linked from the skeletons `modules`.
     ///
     /// # Errors
     /// The file is no executable and no shared library, or has a function more than once.
@@ -114,7 +114,7 @@ impl Scratch {
                 let end = from + machine.no_call.len();
                 let target =
                     code.get(from..end).and_then(|call| (machine.call_target)(call, start + end as u64));
-                // If the function is missing, the linker has written something else.
+                // If the callee is missing, the linker has written something else.
                 calls.push(target.unwrap_or(0));
             }
             if self.calls.insert(place, calls).is_some() {
@@ -163,7 +163,7 @@ impl Scratch {
     }
 
     /// The functions that a library exports, by name, without names that several functions have or that a resolver
-    /// answers. Another image may define the name, too, and take the function's place.
+    /// answers. Another image may define the name, too, and replace the function.
     pub fn replaceable(&self) -> HashMap<&str, Place> {
         let mut found: HashMap<&str, Option<Place>> = HashMap::new();
         let defined = self.dynamic.iter().filter(|(_, address)| self.is_library && *address != 0);

@@ -14,8 +14,8 @@ use pcce_dictionary::code;
 use crate::scratch::{Scratch, object_code};
 use crate::{Error, Module};
 
-/// Where the addresses of functions begin in an object's [`code::SECTION`].
-const FIRST: u64 = 16;
+/// The offset of the first address of a function in an object's [`code::SECTION`].
+const FIRST_ADDRESS: u64 = 16;
 const WORD: u64 = 8;
 
 /// Describes a difference between the planned and the linked program; none if there is no difference. `image`
@@ -45,7 +45,7 @@ pub fn difference(
             let row = rows.entry(sites).or_default();
             // The heads of further lists of a module are words of the object's section.
             if !row.is_empty() {
-                row.extend([0; (FIRST / WORD) as usize]);
+                row.extend([0; (FIRST_ADDRESS / WORD) as usize]);
             }
             row.extend(list);
         }
@@ -115,13 +115,13 @@ fn other_bytes(
     let Some(rows) = file.section_by_name(code::SECTION) else { return Ok(None) };
     let mut seen: HashSet<SectionIndex> = HashSet::new();
     for (at, relocation) in rows.relocations() {
-        let Some(function) = at.checked_sub(FIRST).map(|at| (at / WORD) as usize) else { continue };
+        let Some(function) = at.checked_sub(FIRST_ADDRESS).map(|at| (at / WORD) as usize) else { continue };
         let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
         let symbol = file.symbol_by_index(symbol).map_err(damaged)?;
         let (Some(index), Some(&address)) = (symbol.section_index(), addresses.get(function)) else {
             continue;
         };
-        // The linker's garbage collector has removed it.
+        // The linker's garbage collector has removed the function.
         if address == 0 || !seen.insert(index) {
             continue;
         }

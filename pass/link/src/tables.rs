@@ -1,7 +1,7 @@
 //! The additional object of the second link: the dictionary, the modules' site arrays, and verify mode's
 //! tables.
 //!
-//! It is written as assembly, since only the linker knows the addresses.
+//! The object is written as assembly, since only the linker knows the addresses.
 
 use std::fmt::Write as _;
 
@@ -9,9 +9,9 @@ use pcce_abi::skeleton::{records_symbol, sites_symbol};
 use pcce_abi::tables::{self, Edge, Place, Table, WORD, Word};
 use pcce_abi::{FunctionRecord, HYBRID_SYMBOL, InEdge, RECORDS_SECTION, TABLES_SECTION};
 use pcce_dictionary::section::{SECTION, SITES_ADDRESS_OFFSET};
-use pcce_dictionary::{self as dictionary, EdgeCode, linked};
+use pcce_dictionary::{self as dictionary, linked};
 use pcce_model::Unannounced;
-use pcce_model::plan::Action;
+use pcce_model::verify::add_edge;
 
 use crate::Error;
 use crate::Whole;
@@ -60,7 +60,7 @@ pub fn assembly(
     }
     let record = linked::to_bytes(&symbols, &[rows]);
     let _ = writeln!(asm, ".section {SECTION},\"\",@progbits");
-    // Text would take longer to assemble than everything else.
+    // As text, the dictionary would take longer to assemble than everything else.
     let file = crate::DICTIONARY;
     let _ = writeln!(asm, ".incbin \"{file}\", 0, {SITES_ADDRESS_OFFSET}");
     let _ = writeln!(asm, ".quad {SITES}");
@@ -72,7 +72,7 @@ pub fn assembly(
 /// Without this section, linkers give the whole program an executable stack.
 pub const NO_CODE_ON_STACK: &str = ".section .note.GNU-stack,\"\",@progbits\n";
 
-/// Defines a symbol, known in this image only, for what follows.
+/// Defines a symbol, known in this image only, for the data after it.
 pub fn object(asm: &mut String, name: &str, len: usize) {
     let _ =
         writeln!(asm, ".globl {name}\n.hidden {name}\n.type {name},@object\n.size {name}, {len}\n{name}:");
@@ -192,29 +192,15 @@ fn contents(
             continue;
         }
         let edge = edges.next().expect("one for each such call");
-        let called = call.kind.function().map(|callee| whole.added.number(callee) as usize);
-        let (start, callee) = match (edge.code, called) {
-            (EdgeCode::Add(start), callee) => (start, callee),
-            (EdgeCode::Open(start), _) => (start, open_node),
-            (_, Some(callee)) if open_node.is_some() => {
-                starts.push((u64::from(site), callee));
-                continue;
-            }
-            _ => continue,
+        let row = Edge {
+            start: 0,
+            constant: whole.decided.action(caller, c).added(),
+            caller: whole.added.number(caller) as usize,
+            site: site.into(),
+            group: call.tail_group.map(u64::from),
+            callee: call.kind.function().map(|callee| whole.added.number(callee) as usize),
         };
-        if let Some(callee) = callee {
-            functions[callee].in_edges.push(Edge {
-                start,
-                constant: match whole.decided.action(caller, c) {
-                    Action::Add(value) => value,
-                    _ => 0,
-                },
-                caller: whole.added.number(caller) as usize,
-                site: site.into(),
-                group: call.tail_group.map(u64::from),
-                callee: called,
-            });
-        }
+        add_edge(&mut functions, &mut starts, open_node, edge.code, row);
     }
     starts.sort_unstable();
     tables::Program::new(functions, open_node, starts).map_err(|_| Error::NoVerifyTables)

@@ -145,7 +145,7 @@ pub struct Before<'a> {
 }
 
 impl Before<'_> {
-    /// Checks that the same was linked as then.
+    /// Checks that the same was linked as in the old link.
     ///
     /// # Errors
     /// The difference.
@@ -174,7 +174,7 @@ impl Before<'_> {
         if generated.commands != self.manifest.commands {
             return Err(Error::KeptCommands);
         }
-        // Another installation may have them elsewhere.
+        // Another installation may have these files elsewhere.
         let of_code = generated.depends.iter().filter(|file| generated.profile.as_ref() != Some(file));
         for file in of_code.map(|file| canonical(file)) {
             let now = Plain::of(&file, true).map_err(Error::file(&file))?;

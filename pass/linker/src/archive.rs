@@ -17,7 +17,7 @@ use crate::{Error, elf};
 /// The length of a member's header.
 const HEADER: u64 = size_of::<Header>() as u64;
 
-/// A symbol of the index, with the number of its member in front.
+/// The number of a member, and a symbol that the index has for it.
 type Symbol = (usize, Vec<u8>);
 
 /// A member of an archive.
@@ -36,7 +36,7 @@ pub struct Member {
 
 #[derive(Debug)]
 pub struct Archive {
-    /// Where it is.
+    /// The archive's own path.
     pub path: PathBuf,
     /// In order.
     pub members: Vec<Member>,
@@ -143,7 +143,7 @@ impl Archive {
             let of_place = |(member, name)| Some((*places.get(&member)?, name));
             symbols.into_iter().filter_map(of_place).collect::<Vec<Symbol>>()
         });
-        // The index has the offsets of members, and stands in front of them.
+        // The index has the offsets of members, and comes before them.
         let sum: usize = index.iter().flatten().map(|(_, name)| name.len() + 1).sum();
         let symbols = index.as_ref().map_or(0, Vec::len);
         let names_length = if names.is_empty() { 0 } else { HEADER + even(names.len() as u64) };
@@ -240,7 +240,7 @@ fn number(value: u64, width: usize) -> Vec<u8> {
     value.to_be_bytes()[8 - width..].to_vec()
 }
 
-/// The index, or the names, as GNU ar writes them.
+/// Writes the index, or the names, as GNU ar does.
 fn special(out: &mut impl Write, name: &[u8], content: &[u8]) -> std::io::Result<()> {
     let is_index = name != b"//";
     let number: &[u8] = if is_index { b"0" } else { b"" };

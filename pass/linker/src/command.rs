@@ -1,4 +1,4 @@
-//! The command line of the linker: its inputs, its output, and what else it asks for.
+//! The command line of the linker: its inputs, its output, and its options.
 //!
 //! The spellings of all four linkers are read at once. Spellings that only one linker knows do no harm to the
 //! others: a word that is mistaken for a file is not found among the linked files.
@@ -193,11 +193,11 @@ impl Command {
     /// The first word that makes it impossible to link twice.
     pub fn refused(&self) -> Option<&Word> {
         self.words.iter().find(|word| {
-            // The format of every output here.
+            // ELF is the format of every output here.
             let elf = word.value().is_some_and(|value| value.as_bytes().starts_with(b"elf"));
             let refused = word.meaning() == Some(Meaning::Refused)
                 && !(elf && word.texts[0].as_bytes().contains(&b'f'));
-            // The objects that it keeps are compared with the output.
+            // The objects that the linker keeps are compared with the output.
             refused || self.compiles() && word.meaning() == Some(Meaning::Objects)
         })
     }
@@ -225,13 +225,13 @@ fn cluster(word: &[u8]) -> Option<impl Iterator<Item = (u8, Meaning)>> {
     all.filter(|all| all.len() > 1 && !known).map(Vec::into_iter)
 }
 
-/// Where the option's value is, its meaning, and the value if it is in the same word.
+/// The position of the option's value, the option's meaning, and the value if it is in the same word.
 fn option(word: &[u8]) -> (Takes, Meaning, Option<&OsStr>) {
     let dashes = if word.starts_with(b"--") { 2 } else { 1 };
     let rest = &word[dashes..];
     let equals = rest.iter().position(|byte| *byte == b'=');
     let name = str::from_utf8(&rest[..equals.unwrap_or(rest.len())]).unwrap_or_default();
-    // One dash before `o` or `l` is `-o` or `-l`, but for the long names of `-l` itself.
+    // One dash before `o` or `l` is `-o` or `-l`, except for the long names of `-l` itself.
     let letter_only =
         dashes == 1 && (name.starts_with('o') || name.starts_with('l') && !name.starts_with("library"));
     if (dashes == 2 || name.len() > 1)

@@ -1,4 +1,4 @@
-//! The objects that a linker makes of bitcode. It leaves copies of them in a folder.
+//! The objects that a linker makes of bitcode. The linker leaves copies of them in a folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

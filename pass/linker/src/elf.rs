@@ -40,7 +40,7 @@ pub const START: usize = 18;
 /// Looks at an object or a library. `start` are its first bytes; `all` reads all of it. `shown` is its name
 /// in messages.
 pub fn look(start: &[u8], all: impl FnOnce() -> Result<Vec<u8>, Error>, shown: &str) -> Result<Found, Error> {
-    // The linker compiles it.
+    // The linker compiles bitcode.
     if start.starts_with(b"BC\xc0\xde") || start.starts_with(b"\xde\xc0\x17\x0b") {
         return Ok(Found::Bitcode);
     }
@@ -66,8 +66,8 @@ pub fn look(start: &[u8], all: impl FnOnce() -> Result<Vec<u8>, Error>, shown: &
     }
 }
 
-/// Sorts the relocations of an object's unwind tables by their offsets. mold 1.10 writes those of a second
-/// file's personality behind the first file's, and crashes when it reads them. (The pass needs the
+/// Sorts the relocations of an object's unwind tables by their offsets. mold 1.10 writes the relocations of a
+/// second file's personality after the first file's, and crashes when it reads them. (The pass needs the
 /// personality of C, for landing pads of its own, beside that of C++.)
 pub fn sort_unwind_relocations(file: &Path) -> Result<(), Error> {
     let damaged =
@@ -149,7 +149,7 @@ pub fn undefined<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Vec<Vec<u8>>
     names(data, shown, |local, undefined| !local && undefined)
 }
 
-/// The source file of an object, as it records it.
+/// The source file of an object, as the object records it.
 pub fn source<'d>(data: impl ReadRef<'d>, shown: &str) -> Result<Option<String>, Error> {
     let damaged = |error: object::Error| Error::Damaged { file: shown.to_owned(), cause: error.to_string() };
     let file = ElfFile64::<Endianness, _>::parse(data).map_err(damaged)?;

@@ -27,7 +27,7 @@ pub enum Error {
     #[error("the linker `{}` was ended by signal {signal}; there is no output", .program.display())]
     Signal {
         program: PathBuf,
-        /// Which signal.
+        /// The signal's number.
         signal: i32,
     },
     /// There is no linker.
@@ -88,7 +88,7 @@ pub enum Error {
     Joined {
         /// The object.
         file: String,
-        /// How many.
+        /// The number of modules.
         modules: usize,
     },
     /// A module that was joined with something else.
@@ -148,7 +148,7 @@ pub enum Error {
     LinkedTwice {
         /// The object.
         file: String,
-        /// How often.
+        /// How often the module was linked.
         times: usize,
     },
     /// Two objects with the id of one module.
@@ -156,7 +156,7 @@ pub enum Error {
     Differ {
         /// An object.
         first: String,
-        /// Another one.
+        /// The other object.
         second: String,
     },
     /// A linked file that cannot be replaced.
@@ -177,10 +177,10 @@ pub enum Error {
         /// What is wrong.
         cause: String,
     },
-    /// No code, and why.
+    /// The generator has made no code, and says why.
     #[error("{0}")]
     Generate(Box<dyn std::error::Error + Send + Sync>),
-    /// What the linker compiles is not kept.
+    /// Objects that the linker compiles cannot be kept.
     #[error(
         "`--pcce-keep` and `-flto=thin` do not go together: the linker compiles, and nobody else can do it again; leave one \
          of them out"
@@ -193,23 +193,23 @@ pub enum Error {
         .0.display()
     )]
     NoName(PathBuf),
-    /// What was kept could not be found again.
+    /// The kept file could not be found again.
     #[error(
         "{} has no build id, by which the file in the folder of `--pcce-keep` is named; link with `-Wl,--build-id`",
         .0.display()
     )]
     NoBuildId(PathBuf),
-    /// Another file.
+    /// A file that is neither a kept file nor a program.
     #[error("{} is no file that a link has kept (--pcce-keep), and no program with a build id", .0.display())]
     KeptForeign(PathBuf),
-    /// One of another release.
+    /// A kept file of another release.
     #[error(
         "{} is of version {version}, and this release reads version {}; use the release with which the program was linked, or \
          link it again",
         .file.display(), crate::kept::VERSION
     )]
     KeptVersion { file: PathBuf, version: u32 },
-    /// One that is not as it was written.
+    /// A kept file that is not as it was written.
     #[error("{} is damaged: {cause}; link the program again with `--pcce-keep`", .file.display())]
     KeptDamaged {
         file: PathBuf,
@@ -223,10 +223,10 @@ pub enum Error {
     )]
     KeptNowhere {
         program: PathBuf,
-        /// Where it would be.
+        /// The places where the kept file would be.
         places: Vec<PathBuf>,
     },
-    /// What was kept is of another build.
+    /// The kept file is of another build.
     #[error(
         "{} is of another build than {}, which was linked again without `--pcce-keep`, or changed; link it with it",
         .file.display(), .program.display()
@@ -244,10 +244,10 @@ pub enum Error {
         /// What is wrong.
         cause: String,
     },
-    /// Another program would come of it.
+    /// A link that is made again would make another program.
     #[error("what is linked now is not what was linked then: {0}; link the program anew from its sources")]
     KeptDiffers(String),
-    /// Other code would come of it.
+    /// A link that is made again would generate other code.
     #[error(
         "the compilers of the program do something else than when it was linked: their configuration files, or, with \
          -march=native, the machine are other ones; link the program anew from its sources"
@@ -256,7 +256,7 @@ pub enum Error {
     /// A link that was made again, with the user's names.
     #[error("{0}")]
     Again(String),
-    /// The second link has not linked the same modules as the first one, nor has the one behind it.
+    /// The second link has not linked the same modules as the first one, nor has the link after it.
     #[error(
         "what is linked depends on the code that is generated for it: {0}; please report it, and link with \
          `--whole-archive` around the archive meanwhile"

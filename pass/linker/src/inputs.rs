@@ -13,7 +13,7 @@ use crate::scratch::Scratch;
 use crate::{Error, Generated, elf, partial, scripts};
 
 /// The depth to which scripts may name scripts.
-const MOST_SCRIPTS: usize = 8;
+const MAX_SCRIPT_DEPTH: usize = 8;
 
 /// The words of a link, and the files that replace others.
 #[derive(Debug, Default)]
@@ -162,7 +162,7 @@ pub fn files_of_words(
 ) -> Result<Vec<Option<PathBuf>>, Error> {
     let mut found: Vec<Option<PathBuf>> =
         files_of(command).into_iter().map(|file| file.filter(|file| has(file))).collect();
-    // The linker has found `-l` elsewhere: in its own folders, or behind a file of another machine.
+    // The linker has found `-l` elsewhere: in its own folders, or after a file of another machine.
     let covered: HashSet<PathBuf> = found.iter().flatten().map(|file| canonical(file)).collect();
     for file in all.iter().filter(|file| !covered.contains(*file)) {
         let base = file.file_name().unwrap_or_default();
@@ -187,7 +187,7 @@ pub fn tail(file: &Path) -> PathBuf {
 }
 
 /// The position of further objects: before the first input that has a module or can be a library, so that
-/// libraries behind it provide what they need; and not among objects that are linked only if needed.
+/// libraries after them provide what they need; and not among objects that are linked only if needed.
 fn place_of_further(command: &Command, replaced: &[Option<PathBuf>]) -> usize {
     let is_library = |word: &Word| match word.input() {
         Some(path) => path.extension().is_some_and(|e| e == "a" || e == "so") && path.is_file(),
@@ -370,7 +370,7 @@ impl<'a> Replacements<'a> {
         Ok(copy)
     }
 
-    /// The path of the next copy, which is one of this file.
+    /// The path of the next copy, for a copy of this file.
     fn place(&self, file: &Path) -> Result<PathBuf, Error> {
         let copy = self.folder.join(self.made.len().to_string()).join(tail(file));
         let folder = copy.parent().unwrap_or(self.folder);
@@ -389,7 +389,7 @@ impl<'a> Replacements<'a> {
             let script = file.or_else(read);
             scripts.push(match script {
                 Some(script) if !self.has(&script) => {
-                    let copy = self.script(&script, &folders, only_archives, MOST_SCRIPTS)?;
+                    let copy = self.script(&script, &folders, only_archives, MAX_SCRIPT_DEPTH)?;
                     copy.map(|copy| (script, copy))
                 }
                 _ => None,

@@ -13,9 +13,9 @@ use crate::linked::{Linked, canonical};
 use crate::scratch::with_names;
 use crate::{Error, Generated, scripts};
 
-/// The variable that requests it, and says where.
+/// The variable that requests a kept file, and names its place.
 pub const VARIABLE: &str = "PCCE_KEEP";
-/// The ending of the names of such files.
+/// The ending of the names of kept files.
 pub const ENDING: &str = ".pcce-kept";
 /// The subfolder in which files are named by build ids, as debuggers expect.
 const BY_ID: &str = ".build-id";
@@ -26,7 +26,7 @@ const VARIABLES: [&str; 5] =
 /// The place of the kept file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Beside its output.
+    /// Beside the link's output.
     Beside,
     /// In a folder, by the build id.
     Folder(PathBuf),
@@ -67,9 +67,9 @@ pub struct Done<'a> {
     pub linker: &'a Path,
     /// Its output.
     pub output: &'a Path,
-    /// What was linked.
+    /// Its content.
     pub linked: &'a Linked,
-    /// What was made for it.
+    /// The code that was generated for it.
     pub generated: &'a Generated,
     /// The folder of the link.
     pub scratch: &'a Path,

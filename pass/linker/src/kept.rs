@@ -18,7 +18,7 @@ use crate::Error;
 use crate::inputs::tail;
 use crate::scratch::with_names;
 
-/// The magic bytes. The version follows (4 bytes, little endian), then the SHA-256 of everything behind it,
+/// The magic bytes. The version follows (4 bytes, little endian), then the SHA-256 of everything after it,
 /// the length of the manifest (8 bytes), the manifest, and the contents.
 const MAGIC: &[u8; 8] = b"PCCEKEPT";
 /// The version that is written and read.
@@ -26,10 +26,10 @@ pub const VERSION: u32 = 1;
 const HASH: usize = 32;
 const HEADER: u64 = (MAGIC.len() + 4 + HASH) as u64;
 /// The limit of contents: this factor of their compressed length, or at least this length.
-const MOST: (u64, u64) = (4096, 1 << 20);
+const MAX_CONTENTS: (u64, u64) = (4096, 1 << 20);
 /// The prefix of the placeholder for the folder of contents; a number follows.
 const ROOT: &str = "/.pcce-kept-";
-/// Level 3 is zstd's own choice.
+/// Level 3 is zstd's own default.
 const LEVEL: i32 = 3;
 
 /// A name of the operating system. In JSON it is text, or bytes if it is not UTF-8.
@@ -101,7 +101,7 @@ pub struct Manifest {
     pub modules: Vec<String>,
     /// The SHA-256 of the compilers' own descriptions of their commands, in hexadecimal digits.
     pub commands: String,
-    /// The profile of calls that the program was encoded with. It is one of the next files.
+    /// The profile of calls that the program was encoded with. It is one of the files of `plain`.
     pub profile: Option<Name>,
     /// The files of which only a checksum is kept.
     pub plain: Vec<Plain>,
@@ -186,14 +186,14 @@ impl Plain {
     }
 }
 
-/// The build id of a file, in digits.
+/// The build id of a file, in hexadecimal digits.
 pub fn build_id(path: &Path) -> Option<String> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = object::File::parse(&cache).ok()?;
     file.build_id().ok().flatten().map(hex)
 }
 
-/// A number in digits.
+/// Bytes in hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -227,7 +227,7 @@ pub fn write(to: &mut File, manifest: &Manifest, folder: &Path) -> io::Result<()
     to.write_all(&[&MAGIC[..], &VERSION.to_le_bytes(), &hash].concat())
 }
 
-/// Writes everything behind the checksum. Returns the checksum.
+/// Writes everything after the checksum. Returns the checksum.
 fn write_contents(to: &mut File, manifest: &Manifest, folder: &Path) -> io::Result<[u8; HASH]> {
     let root = (folder.to_owned(), manifest.root.path().to_owned());
     let document = serde_json::to_vec(manifest)?;
@@ -310,7 +310,7 @@ impl Kept {
             return Err(damaged("its folder has another name"));
         }
         let whole = manifest.files.iter().try_fold(0_u64, |sum, content| sum.checked_add(content.size));
-        let most = of_contents.saturating_mul(MOST.0).max(MOST.1);
+        let most = of_contents.saturating_mul(MAX_CONTENTS.0).max(MAX_CONTENTS.1);
         if whole.is_none_or(|whole| whole > most) {
             return Err(damaged("its contents are longer than can be"));
         }

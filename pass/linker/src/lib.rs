@@ -1,19 +1,20 @@
-//! The program in front of the user's linker. Objects compiled by `pcce-clang` have symbols and references
-//! but no code: code is generated when it is known what is linked. So a link has five steps, each in a module
-//! of its own:
+//! The program that runs the user's linker. Objects compiled by `pcce-clang` have symbols and references but
+//! no code: code is generated when it is known what is linked. So a link has five steps, each in a module of
+//! its own:
 //!
-//! 1. [`command`] reads the command line; what does not link an executable or a shared library is the linker's alone;
+//! 1. [`command`] reads the command line; a command that neither links an image nor joins objects (`-r`) goes to the
+//!    linker unchanged;
 //! 2. the linker links into a scratch file, and says which files it has read ([`trace`]);
 //! 3. [`linked`] finds the objects whose ids are in that file;
 //! 4. a generator makes code for them ([`Generate`]);
-//! 5. [`inputs`] puts it into the place of the objects, and the linker links again by the same command.
+//! 5. [`inputs`] replaces the objects by this code, and the linker links again by the same command.
 //!
 //! [`keep`] puts the inputs of a link into a file ([`kept`]), and [`again`] makes the program again from that
 //! file.
 //!
 //! After the second link, the ids of the code must be those of the first link, and the generator compares the
-//! output with its code. If the ids differ (code has called for a further member of an archive), all steps
-//! are repeated once, with that member.
+//! output with its code. If the ids differ (code needs a further member of an archive), all steps are
+//! repeated once, with that member.
 
 pub mod again;
 pub mod archive;
@@ -118,7 +119,7 @@ pub struct Generated {
     pub extra: Vec<PathBuf>,
     /// Further words for the second link.
     pub words: Vec<OsString>,
-    /// Environment variables for it, with the pass's options for a linker that compiles.
+    /// Environment variables for the second link, with the pass's options for a linker that compiles.
     pub variables: Vec<(&'static str, OsString)>,
     /// The files that the code depends on, besides the modules.
     pub depends: Vec<PathBuf>,

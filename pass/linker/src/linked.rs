@@ -53,7 +53,7 @@ pub struct Linked {
 /// An object and its place.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// Where it is.
+    /// The object's place among the inputs.
     pub place: Place,
     /// The file under the name that the linker uses.
     pub file: PathBuf,
@@ -96,7 +96,7 @@ impl Linked {
     pub fn sort(&mut self, ids: &[u64], objects: Vec<Object>, folder: &Path) -> Result<(), Error> {
         let wanted: HashSet<u64> = ids.iter().copied().collect();
         let mut seen = HashSet::new();
-        // With the index of the partial link that contains it.
+        // Each object with the index of the partial link that contains it.
         let mut found: HashMap<u64, Vec<(Object, Option<usize>)>> = HashMap::new();
         for object in objects {
             if !seen.insert(object.place.clone()) {
@@ -115,7 +115,7 @@ impl Linked {
                     return Err(Error::NotCaptured(object.shown));
                 }
                 Found::Object(own, None) if own.is_empty() => self.plain.push(object.plain(false)),
-                // It was read but not linked, or nothing of it is left.
+                // The object was read but not linked, or nothing of it is left.
                 Found::Object(own, _) if !own.iter().any(|id| wanted.contains(id)) => continue,
                 Found::Object(own, Some(inputs)) => {
                     let folder = folder.join(self.partials.len().to_string());

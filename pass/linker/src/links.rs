@@ -1,4 +1,4 @@
-//! The two links.
+//! The two links of a command.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ pub struct Links<'a> {
     pub command: &'a Command,
     /// The folder of the link.
     pub scratch: Scratch,
-    /// Where the link keeps its inputs.
+    /// The place for the link's kept inputs.
     pub keeps: Option<keep::Place>,
     /// The kept link that is made again.
     pub before: Option<Before<'a>>,
@@ -240,7 +240,7 @@ impl<'a> Links<'a> {
         if mold && joins {
             traced = trace::of_files(&files_of(self.command))?;
         }
-        // In a link with copies for inputs, the inputs count.
+        // If copies replace inputs, the inputs count.
         let originals: HashMap<&PathBuf, &PathBuf> =
             inputs.copies.iter().map(|(copy, file)| (copy, file)).collect();
         for traced in &mut traced {
@@ -277,8 +277,8 @@ impl<'a> Links<'a> {
         self.scratch.run_with(self.linker, &words, variables)
     }
 
-    /// The file with the map that the user wants on standard output. That of the linker is a pipe, and GNU ld
-    /// writes a map to no file that is a pipe.
+    /// The file with the map that the user wants on standard output. The linker's standard output is a pipe,
+    /// and GNU ld writes no map into a pipe.
     fn map_for_output(&self) -> PathBuf {
         self.scratch.path().join("map")
     }
@@ -318,7 +318,7 @@ impl<'a> Links<'a> {
         let _ = to.write_all(&text).and_then(|()| to.flush());
     }
 
-    /// The difference between the modules of the output and those of the first link.
+    /// The difference between the modules of the output and the modules of the first link.
     fn compare(&self, linked: &Linked) -> Result<Option<String>, Error> {
         let (modules, with_code) = elf::ids_of_file(&self.output, &self.output)?;
         let shown = |id: &u64| {
@@ -376,7 +376,7 @@ fn called_for(
     Ok(words)
 }
 
-/// Checks that each module has its code, and that each object is that of its module.
+/// Checks that each module has its code, and that each object belongs to its module.
 fn check(linked: &Linked, generated: &Generated) -> Result<(), Error> {
     let objects: HashMap<u64, &PathBuf> = generated.objects.iter().map(|(id, file)| (*id, file)).collect();
     for module in linked.modules.iter().filter(|module| !module.by_linker) {

@@ -25,7 +25,7 @@ pub const SECTION: &str = ".pcce.inputs";
 /// The magic bytes. The length of the manifest follows, the manifest, and the files.
 const MAGIC: &[u8; 8] = b"PCCEINP1";
 const HEADER: usize = 16;
-/// The manifest.
+/// The sections of modules, which are in the inputs, and not in the joined object.
 const OF_MODULES: [&str; 3] = [skeleton::BITCODE_SECTION, skeleton::COMMAND_SECTION, skeleton::FACTS_SECTION];
 
 /// The command of the partial link.
@@ -44,7 +44,7 @@ enum Packed {
     Words(Vec<OsString>),
     /// Objects that were linked from a file, by number.
     Objects(Vec<usize>),
-    /// An option with a file, by number, and the text in front of its name.
+    /// An option with a file, by number, and the text before its name.
     Reads(Vec<OsString>, OsString, usize),
 }
 
@@ -105,7 +105,7 @@ pub fn pack(command: &Command, linked: &Linked, linker: &Path) -> Result<Vec<u8>
             continue;
         }
         match word.meaning() {
-            // Nothing of it was linked, unless it is a script.
+            // Nothing of this file was linked, unless it is a script.
             None => {
                 let path = Path::new(&word.texts[0]);
                 if scripts::is_script(path) {
@@ -213,7 +213,7 @@ impl Partial {
         Ok(Partial { place: object.place.clone(), shown: object.shown.clone(), linked, manifest, files })
     }
 
-    /// The linker that made it, and its content.
+    /// The linkers that made the object and its inputs.
     pub fn linkers(&self) -> Vec<PathBuf> {
         let inner = self.linked.partials.iter().flat_map(Partial::linkers);
         inner.chain([PathBuf::from(&self.manifest.linker)]).collect()
@@ -230,7 +230,7 @@ impl Partial {
         let of_object: HashMap<&Path, &PathBuf> =
             new.iter().map(|(place, code)| (&*place.file, code)).collect();
         let mut words = Vec::new();
-        // As messages have them, and as the user knows them.
+        // The files' names in messages, with the names that the user knows.
         let known = self.manifest.files.iter().map(|file| PathBuf::from(&file.shown));
         let mut names: HashMap<PathBuf, PathBuf> = self.files.iter().cloned().zip(known).collect();
         for word in &self.manifest.words {
@@ -243,7 +243,7 @@ impl Partial {
                             words.push(file.into());
                             continue;
                         };
-                        // Scripts go by names.
+                        // Scripts match names.
                         let name = tail(Path::new(&self.manifest.files[*number].name));
                         let name = folder.join(number.to_string()).join(name);
                         let parent = name.parent().unwrap_or(folder);

@@ -17,7 +17,7 @@ use crate::command::write_response_file;
 use crate::linked::canonical;
 
 /// Longer commands go into a response file.
-const LONG: usize = 100_000;
+const MAX_COMMAND_LEN: usize = 100_000;
 
 /// A folder that is removed when this is dropped, or by a signal.
 pub struct Scratch {
@@ -126,7 +126,7 @@ impl Scratch {
             }
         }
         command.envs(variables.iter().map(|(name, value)| (name, value)));
-        if words.iter().map(|word| word.len() + 1).sum::<usize>() > LONG {
+        if words.iter().map(|word| word.len() + 1).sum::<usize>() > MAX_COMMAND_LEN {
             let file = self.path().join("words");
             write_response_file(&file, words).map_err(Error::file(&file))?;
             command.arg([OsStr::new("@"), file.as_os_str()].into_iter().collect::<OsString>());
@@ -139,7 +139,7 @@ impl Scratch {
         self.state.runs.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
         let output = child.wait_with_output();
         self.state.runs.store(0, Ordering::SeqCst);
-        // The linker ended by a signal that this process received as well, and is about to end by.
+        // A signal has ended the linker. This process received it as well, and is about to end by it.
         while self.state.ends.load(Ordering::SeqCst) {
             std::thread::park();
         }
@@ -170,8 +170,8 @@ pub fn with_names(text: &[u8], names: &[(PathBuf, PathBuf)]) -> Vec<u8> {
     let mut result = Vec::with_capacity(text.len());
     let mut at = 0;
     while at < text.len() {
-        // All names are absolute. The rest of the text begins with at most the last name that is not behind
-        // it.
+        // All names are absolute. Only the last name that does not sort after the rest of the text can be its
+        // beginning.
         let rest = &text[at..];
         let before = if rest[0] == b'/' { names.partition_point(|(from, _)| *from <= rest) } else { 0 };
         match before.checked_sub(1).map(|last| names[last]).filter(|(from, _)| rest.starts_with(from)) {
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_put_into_the_place_of_others() {
+    fn names_are_replaced() {
         let names: Vec<_> =
             (0..12).map(|n| (format!("/t/{n}/x.o").into(), format!("{n}.o").into())).collect();
         let text = b"/t/1/x.o:/t/11/x.o(/t/12/x.o) /u//t/0/x.o/t/1/x";

@@ -19,7 +19,7 @@ pub fn is_script(path: &Path) -> bool {
         && !start.contains(&0)
 }
 
-/// A file that a script names, as it is written there: libraries have `-l` in front.
+/// A file that a script names, as it is written there: names of libraries begin with `-l`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     /// Its range in the script, with quotes.
@@ -30,7 +30,7 @@ pub struct Named {
 /// The files that a script names for linking.
 pub fn named(script: &[u8]) -> Vec<Named> {
     let mut named = Vec::new();
-    // Sections are within braces. A list begins behind its keyword, and may contain another one.
+    // Sections are within braces. A list begins after its keyword, and may contain another list.
     let (mut braces, mut brackets) = (0_usize, 0_usize);
     let mut in_list = false;
     let mut before: &[u8] = b"";
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_put_into_the_place_of_others() {
+    fn names_are_replaced() {
         let script = b"GROUP(a.o \"b.o\" /* c */ d.o)";
         let named = named(script);
         let new = [(named[0].range.clone(), "/x y/a.o".into()), (named[1].range.clone(), "/b.o".into())];

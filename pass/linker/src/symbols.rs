@@ -32,7 +32,7 @@ struct Global {
 struct Symbols {
     global: BTreeMap<Vec<u8>, Global>,
     local: HashSet<Vec<u8>>,
-    /// Its source files, as far as it records them.
+    /// The object's source files, as far as it records them.
     sources: Vec<Vec<u8>>,
     /// The names of its modules; none if it does not have them.
     names: Option<HashSet<Vec<u8>>>,

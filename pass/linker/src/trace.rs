@@ -26,9 +26,9 @@ pub struct Traced {
 }
 
 /// The greatest number of lines of a name.
-const MOST_LINES: usize = 4;
+const MAX_LINES: usize = 4;
 
-/// Reads a linker's output. Lines that name no file are something else.
+/// Reads a linker's output. Lines that name no file are ignored.
 pub fn read(output: &[u8]) -> Vec<Traced> {
     let ends: Vec<usize> =
         (0..output.len()).filter(|at| output[*at] == b'\n').chain([output.len()]).collect();
@@ -36,7 +36,7 @@ pub fn read(output: &[u8]) -> Vec<Traced> {
     let (mut start, mut number) = (0, 0);
     while number < ends.len() {
         // Names may contain line breaks.
-        let found = (number..ends.len().min(number + MOST_LINES))
+        let found = (number..ends.len().min(number + MAX_LINES))
             .find_map(|last| Some((line(&output[start..ends[last]])?, last)));
         if let Some((file, last)) = found {
             traced.push(file);
@@ -73,7 +73,7 @@ fn of_text(text: &[u8]) -> Option<Traced> {
     Some(Traced { file: path(&text[..start]), member: Some(inner[start + 1..].to_vec()) })
 }
 
-/// All objects and members that these files are or have.
+/// All these files, and all members of those that are archives.
 pub fn of_files(files: &[Option<PathBuf>]) -> Result<Vec<Traced>, Error> {
     let mut all = Vec::new();
     for file in files.iter().flatten().filter(|file| file.is_file()) {

@@ -2,7 +2,7 @@
 //!
 //! The values that calls add depend on the whole program; the rest of a module's code hardly does. So code is
 //! generated from a slice without values ([`Slice::unbind`]), and programs in which a module has other values
-//! share its object. The object says where each difference of two values stands
+//! share its object. The object says where each difference of two values is
 //! ([`pcce_abi::skeleton::VALUES_SECTION`]).
 
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
-//! Calls of which the compiler has made several, as it does where it unrolls a loop or duplicates a block.
+//! Copies of a call, as the compiler makes them where it unrolls a loop or duplicates a block.
 //!
-//! They are one call of the source, so that their contexts are one context for people, and should have one number: such
-//! calls share a site, and an edge of the call graph. The source is known by its debug information. Calls are taken for
-//! one if nothing that is shown tells them apart: they call the same, in one function, and have the same locations,
+//! Copies are one call of the source, so their contexts are one context for people, and should have one number. They
+//! share a site, and an edge of the call graph. The source is known by its debug information. Calls of one function are
+//! taken for copies if nothing that is shown tells them apart: they have the same callee and the same locations,
 //! innermost to outermost, with columns. (Two calls in one macro have the location where it is used. They count as one,
 //! too.) Without locations, each call is by itself.
 
@@ -12,10 +12,10 @@ use pcce_encoding::FunctionId;
 
 use crate::program::{CallKind, Function, Source, SourceLocation, TypeId};
 
-/// What calls must have in common, beside their locations.
+/// The properties that copies have in common, besides their locations.
 type Like<'f> = (&'f CallKind, TypeId, Option<bool>, bool);
 
-/// Numbers the calls of which there are several in their function ([`Call::copy`](crate::Call::copy)).
+/// Numbers the calls that have copies in their function ([`Call::copy`](crate::Call::copy)).
 pub fn find(functions: &mut [Function], source: &dyn Source) {
     for (id, function) in (0..).map(FunctionId::new).zip(functions) {
         let mut alike: HashMap<Like<'_>, Vec<usize>> = HashMap::new();
@@ -42,19 +42,19 @@ pub fn find(functions: &mut [Function], source: &dyn Source) {
 }
 
 impl Function {
-    /// The calls that are one with this call of the function, which is among them.
+    /// The copies of this call of the function, itself included.
     pub fn copies(&self, call: usize) -> impl Iterator<Item = usize> {
         let of = &self.calls[call];
         let is_copy = move |&other: &usize| {
             let other = &self.calls[other];
             other.copy == of.copy && other.kind == of.kind && other.compared == of.compared
         };
-        // Most calls are by themselves.
+        // Most calls have no copies.
         let range = if of.copy.is_some() { 0..self.calls.len() } else { call..call + 1 };
         range.filter(is_copy)
     }
 
-    /// The first of these calls.
+    /// The first copy of the call, which may be the call itself.
     pub fn first_copy(&self, call: usize) -> usize {
         self.copies(call).next().unwrap_or(call)
     }

@@ -15,8 +15,8 @@ use crate::{Mode, silent, tail_calls};
 const NEVER_SEEN: f64 = 1e-6;
 
 /// Makes the call graph, and derives the facts about functions that follow from all of them together.
-/// `counts` returns how often functions and calls were executed; it is asked when silent functions are
-/// marked. Functions without a count have that of LLVM's own profile or estimates.
+/// `counts` returns how often functions and calls were executed; it is called when silent functions are
+/// marked. A function without a count has the count of LLVM's own profile or estimates.
 ///
 /// # Errors
 /// A function can be neither instrumented nor left out without wrong contexts.
@@ -141,12 +141,12 @@ fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>,
                     }
                     open_node.filter(|_| leaves).unwrap_or(callee)
                 }
-                // A silent function, too: its stub needs the context.
+                // A silent callee has an edge, too: its stub needs the context.
                 Reach::Replaceable(callee) => callee,
-                // No edges for calls that leave the program by name, nor for assembly: they may switch
+                // Calls that leave the program by name have no edges, nor has assembly: they may switch
                 // stacks, and only a push restores what was there before. A heap profiler takes contexts in
-                // code that is not instrumented, where only a push names the site. What remains of a call
-                // that was compared with its known targets is cold: it pushes.
+                // code that is not instrumented, where only a push names the site. A call whose pointer was
+                // compared with its known targets is cold: it pushes.
                 Reach::Pointer if !mode.publishes && !call.compared => match open_node {
                     Some(node) => node,
                     None => continue,

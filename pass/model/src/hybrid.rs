@@ -1,9 +1,9 @@
 //! Hybrid encoding: additions are left out where the stack offset tells contexts apart (pcce.txt §6).
 //!
-//! This module provides what `pcce-encoding` needs for it: how far functions have the stack pointer below
-//! their canonical frame address at calls, measured in the code that LLVM generates, and where sub-paths
-//! begin. The measured offsets are assumptions about the final code. The caller measures again, and the
-//! decoder compares them with the linked program.
+//! This module provides what `pcce-encoding` needs for it: how far the stack pointer is below a function's
+//! canonical frame address at its calls, measured in the code that LLVM generates, and where sub-paths begin.
+//! The measured offsets are assumptions about the final code. The caller measures again, and the decoder
+//! compares them with the linked program.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CallKind, Function, Program, RuntimeCall, STD_THREAD, Unannounced};
 
-/// What is known about the stack at calls.
+/// The knowledge about the stack at calls.
 #[derive(Default)]
 pub struct Frames {
     /// Frame offsets in bytes, by the names of functions. The others are unknown.
@@ -31,8 +31,8 @@ pub struct Frames {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameOffset {
-    /// This many bytes at all calls. (Calls that became jumps do not count, and calls of inline assembly are
-    /// not seen.)
+    /// The same number of bytes at all calls. (Calls that became jumps do not count, and calls of inline
+    /// assembly are not seen.)
     Fixed(u32),
     /// A fixed number of bytes at each call, but different ones: some calls have arguments on the stack.
     ByCall,
@@ -68,14 +68,15 @@ impl Names for Program {
     }
 }
 
-/// After this many rounds without an end, no offset is relied on.
+/// The number of rounds without an end after which no offset is relied on.
 pub const MOST_ROUNDS: u32 = 8;
-/// In this many rounds, changed offsets replace those of the round before. From then on, they are dropped.
+/// The number of rounds in which changed offsets replace those of the round before. In later rounds, changed
+/// offsets are dropped.
 const PATIENT_ROUNDS: u32 = 3;
 
 impl Frames {
-    /// Learns from the measured code of an encoding that relied on `used`. Returns whether the code has what
-    /// the encoding relied on.
+    /// Learns from the measured code of an encoding that relied on `used`. Returns whether the code has the
+    /// frames that the encoding relied on.
     pub fn learn(&mut self, used: &Frames, measured: Measured) -> bool {
         let offset = |name: &String| match measured.offsets.get(name) {
             Some(&FrameOffset::Fixed(offset)) => Some(offset),
@@ -174,7 +175,7 @@ pub fn apply(program: &Program, encoding: &mut Encoding, frames: &Frames, names:
             stack.set_unknown_base(id);
         }
     }
-    // Other edges become free than before. A jump that gets an addition becomes a call.
+    // Other edges than before become free of additions. A jump that gets an addition becomes a call.
     let hybrid = loop {
         let hybrid = hybrid(&program.graph, encoding, &stack, &HybridOptions::default());
         let before = jumps.len();
@@ -223,7 +224,7 @@ pub fn is_main(program: &Program, function: FunctionId) -> bool {
 }
 
 /// Returns whether contexts are taken in the function by other means than `pcce_context` and `pcce_token`.
-/// These do not know where the activation begins.
+/// Such captures do not know where the activation begins.
 fn is_observed(function: &Function) -> bool {
     let observed = |kind: &CallKind| match kind {
         CallKind::Published(_) => true,

@@ -27,6 +27,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 pub mod thunks;
+pub mod verify;
 
 pub use error::Error;
 pub use graph::derive;
@@ -43,8 +44,8 @@ pub use tail_calls::Jumps;
 /// The properties of the program that shape its call graph.
 #[derive(Clone, Copy)]
 pub struct Mode<'a> {
-    /// The module is an executable's, built as a whole, so that its calls through pointers need not push: the
-    /// graph has an open node.
+    /// The module belongs to an executable built as a whole, so that its calls through pointers need not
+    /// push: the graph has an open node.
     pub open: bool,
     /// Calls that may allocate are published.
     pub publishes: bool,

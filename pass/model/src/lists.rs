@@ -45,7 +45,7 @@ impl Wanted {
     /// Reads the files with lists of names.
     ///
     /// # Errors
-    /// One cannot be read.
+    /// A file cannot be read.
     pub fn read(options: &Common) -> Result<Self, Error> {
         let mut wanted = Self {
             counts_calls: options.profile_generate.is_some(),
@@ -230,7 +230,7 @@ fn is_of_string(name: &str) -> bool {
     })
 }
 
-/// The rest of a member's mangled name, behind its own name and the beginning of its template arguments; none
+/// The rest of a member's mangled name, after its own name and the beginning of its template arguments; none
 /// if the member is no template.
 fn template_arguments(member: &str) -> Option<&str> {
     let digits = member.bytes().take_while(u8::is_ascii_digit).count();
@@ -269,7 +269,7 @@ pub struct NoCallback {
 }
 
 impl NoCallback {
-    /// Makes the lists of the shipped files and the user's.
+    /// Makes the lists from the shipped files and the user's.
     pub fn new(trusts_streams: bool, wanted: &Wanted, publish: bool) -> Self {
         let (mut names, mut published) = (HashSet::new(), HashSet::new());
         let (mut streams, mut cxx) = (HashSet::new(), HashSet::new());
@@ -303,8 +303,8 @@ impl NoCallback {
         Self { trusts_strings: false, ..self }
     }
 
-    /// Returns whether the C++ library's strings are trusted not to call back. The functions have not been
-    /// looked at.
+    /// Returns whether the C++ library's strings are trusted not to call back. This does not consider the
+    /// functions that they call.
     pub fn trusts_strings(&self) -> bool {
         self.trusts_strings
     }

@@ -21,7 +21,7 @@ pub struct Place {
     pub call: usize,
     /// The first number of its range; none if the process gives the numbers.
     pub range: Option<u64>,
-    /// All its captures are in the line of that one.
+    /// All its captures are in the line of `call`.
     pub line: bool,
 }
 
@@ -36,14 +36,14 @@ pub struct Numbers {
 /// The number of a capture's place, for the code there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capture {
-    /// The capture that stands for the place, by place in the function's calls.
+    /// The capture that represents the place, by place in the function's calls.
     pub call: usize,
     /// The number that is added to the id to make a context number; [`abi::NO_RANGE`] without a range.
     pub base: u64,
 }
 
-/// Captures with one key are one place: the innermost function and its file, unless the line counts, too, and the other
-/// locations.
+/// Captures with one key are one place. The key is the innermost function with its file, and the other locations; if
+/// lines count, it is all locations.
 type Key<'l> = (Option<(u32, u32)>, &'l [Location]);
 
 impl Numbers {
@@ -51,8 +51,8 @@ impl Numbers {
     /// function and place in its calls, innermost first.
     ///
     /// Small ranges come first: a number with fewer digits leaves more room for the number of a chain of frames beside
-    /// it. Where all do not fit below 2⁶³, the rarest places have none. In libraries none has one: nothing would tell
-    /// the numbers of one image from those of another.
+    /// it. If not all fit below 2⁶³, the rarest places have none. In libraries, no place has a range: nothing would
+    /// tell the numbers of one image from those of another.
     pub fn new<'l>(
         program: &Program,
         encoding: &Encoding,
@@ -62,7 +62,7 @@ impl Numbers {
     ) -> Self {
         let mut numbers = Self::default();
         let whole = program.graph.open_node().is_some();
-        // Stack offsets tell contexts apart there.
+        // In the other functions, stack offsets tell contexts apart.
         let by_id = |id| used.is_none_or(|used| !used.hybrid.needs_stack_offset(id));
         let mut weights = vec![0.0; program.functions.len()];
         for edge in (0..program.graph.edges() as u32).map(EdgeId::new) {
@@ -98,11 +98,11 @@ impl Numbers {
                 numbers.of.insert((function, c), place);
             }
         }
-        let often = |place: &usize| found[*place].0;
+        let executions = |place: &usize| found[*place].0;
         let num_cc = |place: usize| encoding.num_cc(numbers.places[place].function);
         let mut by_use: Vec<usize> =
             (0..numbers.places.len()).filter(|&place| numbers.places[place].range.is_some()).collect();
-        by_use.sort_by(|a, b| often(b).total_cmp(&often(a)));
+        by_use.sort_by(|a, b| executions(b).total_cmp(&executions(a)));
         // Number 0 means "no context".
         let mut all = 1_u64;
         let mut fits = Vec::with_capacity(by_use.len());
@@ -130,7 +130,7 @@ impl Numbers {
         &self.places
     }
 
-    /// What a capture needs to know of its place; none for another call.
+    /// The number of a capture's place; none for another call.
     pub fn of(&self, encoding: &Encoding, function: FunctionId, call: usize) -> Option<Capture> {
         let place = &self.places[*self.of.get(&(function, call))?];
         let base = place.range.map_or(abi::NO_RANGE, |range| range.wrapping_sub(encoding.offset(function)));

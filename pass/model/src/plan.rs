@@ -28,15 +28,49 @@ pub enum Action {
     Push(Push),
     /// The call is replaced by one of the runtime, which gets the site.
     Replace(RuntimeCall),
-    /// The call is published: the runtime learns the site before the call, and learns behind it that the call
+    /// The call is published: the runtime learns the site before the call, and learns after it that the call
     /// is over.
     Publish,
+}
+
+impl Action {
+    /// Returns whether a frame is on the chain during the call.
+    pub fn pushes(self) -> bool {
+        match self {
+            Self::Push(_) => true,
+            Self::None | Self::Add(_) | Self::Replace(_) | Self::Publish => false,
+        }
+    }
+
+    /// Returns whether the callee may read memory of this activation: a frame on the chain, or the published site.
+    pub fn shows_memory(self) -> bool {
+        match self {
+            Self::Push(_) | Self::Publish => true,
+            Self::None | Self::Add(_) | Self::Replace(_) => false,
+        }
+    }
+
+    /// Returns whether code before and after the call changes what the thread's block says.
+    pub fn changes_block(self) -> bool {
+        match self {
+            Self::Add(_) | Self::Push(_) | Self::Publish => true,
+            Self::None | Self::Replace(_) => false,
+        }
+    }
+
+    /// The value that is added to the id for the call.
+    pub fn added(self) -> u64 {
+        match self {
+            Self::Add(value) => value,
+            Self::None | Self::Push(_) | Self::Replace(_) | Self::Publish => 0,
+        }
+    }
 }
 
 /// The start of ids in the sub-path that a push begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Push {
-    /// The sub-path counts from 0: the id is saved, and restored behind the call.
+    /// The sub-path counts from 0: the id is saved, and restored after the call.
     Zero,
     /// The sub-path counts from the id at the push, which stays in place.
     Relative,
@@ -49,29 +83,29 @@ pub struct PlannedCall {
     pub call: usize,
     /// The action.
     pub action: Action,
-    /// The state in front of it.
+    /// The state before the call.
     pub before: State,
-    /// The state behind it.
+    /// The state after the call.
     pub behind: State,
     /// The number of its site.
     pub site: u32,
-    /// The call runs a task, whose address is stored behind the pushed frame.
+    /// The call runs a task, whose address is stored after the pushed frame.
     pub runs_task: bool,
     /// For a call that creates a thread without a runtime call: the site at which the context is taken before
     /// it.
     pub creation_site: Option<u32>,
     /// The encoding relies on the call not becoming a jump.
     pub keeps_frame: bool,
-    /// The callee's place may be another image's ([`CallKind::Replaceable`]).
+    /// Another image may replace the callee ([`CallKind::Replaceable`]).
     pub replaceable: bool,
-    /// For a call of `pcce_context()`, what makes a number.
+    /// For a call of `pcce_context()`: how its number is made.
     pub number: Option<NumberAt>,
 }
 
-/// What makes a context number at a capture ([`crate::numbers`]).
+/// How a context number is made at a capture ([`crate::numbers`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NumberAt {
-    /// The site that stands for the place.
+    /// The site that represents the place.
     pub site: u32,
     /// The number that is added to the id; [`pcce_abi::NO_RANGE`] where the process gives the numbers.
     pub base: u64,
@@ -94,11 +128,6 @@ impl PlannedCall {
         }
     }
 
-    /// Returns whether the action is a push.
-    pub fn pushes(&self) -> bool {
-        matches!(self.action, Action::Push(_))
-    }
-
     /// The state that the action needs.
     pub fn needs(&self) -> State {
         match self.action {
@@ -109,13 +138,13 @@ impl PlannedCall {
     }
 }
 
-/// Where the frame for a function's pushes is begun: once in front of all pushes of an activation if
+/// The places where the frame for a function's pushes is begun: once before all pushes of an activation if
 /// possible.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FrameBegins {
     /// At these calls, by place in the function's calls: as part of their pushes.
     pub at_pushes: BTreeSet<usize>,
-    /// In front of the last instruction of these blocks.
+    /// Before the last instruction of these blocks.
     pub at_ends: BTreeSet<u32>,
     /// On edges from one block to another, as ⟨block, successor⟩, in the order in which blocks are made for
     /// them.
@@ -123,7 +152,7 @@ pub struct FrameBegins {
 }
 
 impl FrameBegins {
-    /// Returns whether the frame is begun in front of the call, at the end of its block.
+    /// Returns whether the frame is begun before the call, at the end of its block.
     pub fn is_before(&self, call: &Call) -> bool {
         call.ends_block && self.at_ends.contains(&call.block)
     }
@@ -146,7 +175,7 @@ pub enum Leaves {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlannedFunction {
     pub calls: Vec<PlannedCall>,
-    /// Where the frame for its pushes is begun, if it pushes.
+    /// The places where the frame for its pushes is begun, if it pushes.
     pub frame: Option<FrameBegins>,
     /// Updates of the state between its blocks.
     pub updates: Vec<Update>,
@@ -327,8 +356,8 @@ fn by_edge(call: &Call, encoding: &Encoding, open: bool) -> Action {
     }
 }
 
-/// Functions of other modules find out by the id how they were entered. If only open calls can enter them,
-/// the link's lowest bit does.
+/// The push at a call. Functions of other modules find out how they were entered by the id or, after a
+/// relative push, by the lowest bit of the link.
 fn push(call: &Call, open: bool) -> Push {
     match call.kind.reach() {
         Reach::Function(_) | Reach::Pointer if open => Push::Relative,
@@ -410,7 +439,7 @@ impl<'a> Maker<'a> {
             };
             let frame = self.basis.used.and_then(|used| used.hybrid.frame_offset(call.edge?));
             let keeps_frame = frame.is_some_and(|frame| frame != hybrid::JUMP);
-            let runs_task = call.kind.runs_task() && matches!(action, Action::Push(_));
+            let runs_task = call.kind.runs_task() && action.pushes();
             calls.push(PlannedCall {
                 runs_task,
                 creation_site,
@@ -476,7 +505,7 @@ impl<'a> Maker<'a> {
         });
     }
 
-    /// Tells the captures what makes their numbers. Returns their places.
+    /// Stores in the captures how their numbers are made. Returns their places.
     fn numbers(&self, functions: &mut [PlannedFunction]) -> Vec<dictionary::NumberPlace> {
         let Basis { program, encoding, used, options, .. } = *self.basis;
         let mut sites: HashMap<(FunctionId, usize), u32> = HashMap::new();
@@ -570,7 +599,7 @@ pub(crate) fn place_frame<'f>(
     calls: &[PlannedCall],
     flow: impl FnOnce() -> &'f [FlowBlock],
 ) -> Option<FrameBegins> {
-    let mut pushing = calls.iter().filter(|call| call.pushes()).map(|call| call.call).peekable();
+    let mut pushing = calls.iter().filter(|call| call.action.pushes()).map(|call| call.call).peekable();
     pushing.peek()?;
     if function.reads_state {
         // The function may switch to another state.

@@ -1,9 +1,9 @@
 //! The profile of calls that a program has written, matched with a module. (The plugin inserts the code that
 //! writes it.)
 //!
-//! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls.
-//! Where the sources have changed, functions are found by their names, and the calls in them by the functions
-//! they call.
+//! Both runs of the pass come after inlining, so with the same flags and sources they see the same calls. If
+//! the sources have changed, functions are found by their names, and the calls in them by the functions they
+//! call.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -30,10 +30,10 @@ pub fn counted<'a>(
     })
 }
 
-/// A call through a pointer that pushes is compared with a target that receives at least one of this many
-/// calls. The comparison costs about one addition. It saves a push, worth four, less the addition of the
-/// direct call.
-const WORTH: f64 = 3.0;
+/// A call through a pointer that pushes is compared with a target that receives at least one in this number
+/// of its calls. The comparison costs about one addition. It saves a push, worth four, less the addition of
+/// the direct call.
+const MAX_CALLS_PER_HIT: f64 = 3.0;
 
 /// A call that contexts have not shown is expected so much less often than the compiler estimates.
 const UNSEEN: f64 = 1.0 / 1024.0;
@@ -171,7 +171,7 @@ impl Profile {
         let mut index: HashMap<&str, FunctionId> = HashMap::new();
         for (id, function) in program.iter() {
             let known = index.entry(&function.name).or_insert(id);
-            // Where functions of several modules have one name, take the one that pointers may reach.
+            // If functions of several modules have one name, the one that pointers may reach counts.
             if function.external || function.otherwise_used {
                 *known = id;
             }
@@ -205,7 +205,7 @@ impl Profile {
                 for (&name, &of_copies) in targets {
                     let Some(&callee) = index.get(name) else { continue };
                     let target = &program[callee];
-                    let worth = of_copies as f64 * WORTH >= left as f64;
+                    let worth = of_copies as f64 * MAX_CALLS_PER_HIT >= left as f64;
                     if !worth || target.ty != function.calls[call].ty || !is_exact(callee) {
                         break;
                     }
@@ -233,8 +233,8 @@ impl Profile {
         worth.map(|(candidate, _)| *candidate).collect()
     }
 
-    /// Inserts the direct calls of the candidates that were compared in front of the calls through pointers.
-    /// The candidates are in the order of [`Profile::candidates`].
+    /// Inserts the direct calls of the candidates that were compared before the calls through pointers. The
+    /// candidates are in the order of [`Profile::candidates`].
     pub fn insert(&mut self, program: &Program, compared: &[Candidate]) {
         for targets in compared.chunk_by(|a, b| (a.function, a.number) == (b.function, b.number)) {
             let Candidate { function, mut number, .. } = targets[0];
@@ -290,7 +290,7 @@ pub struct Candidate {
     number: usize,
     /// The target.
     pub callee: FunctionId,
-    /// How often it was reached.
+    /// How often the call reached the target.
     pub count: u64,
 }
 

@@ -41,9 +41,9 @@ pub struct AddressPlaces {
 /// 1. `facts/gather.rs` of the plugin finds the kind by the called operand (`facts/resolve.rs`). `llvm/instruction.rs`
 ///    says which opcodes are calls.
 /// 2. [`CallKind::reach`] says what the call may reach. Silence, tail calls, the call graph and traces need only that.
-/// 3. [`crate::plan`] decides the action, the kind of the site in the dictionary, and the edge.
-///    `slice.rs` writes the action for the code generation behind the link (`Does`), and `merge.rs` of `pass/link`
-///    resolves kinds that name functions of other modules.
+/// 3. [`crate::plan`] decides the action, the kind of the site in the dictionary, and the edge. `slice.rs` writes the
+///    action for the code generation after the link (`Does`), and `merge.rs` of `pass/link` resolves kinds that name
+///    functions of other modules.
 /// 4. `contexts/sequences.rs` of the plugin emits what an action needs, and `tracing/gather.rs` names the event.
 /// 5. `SiteKind` in `decoder/dictionary/src/schema.rs` is the kind of the site on disk; `docs/formats.md` describes it.
 ///    `images/symbols.rs` of the decoder reads it, and `show/graph.rs` and `cli/info.rs` show it.
@@ -51,14 +51,14 @@ pub struct AddressPlaces {
 ///    `context/mod.rs`), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each boundary;
 ///    `show/style.rs` has its text, and the guide's `messages.md` its meaning.
 ///
-/// A call that is like another one in all but how the compiler names it needs stations 1 to 3 only.
+/// A kind that differs from another one only in how the compiler names the callee needs stations 1 to 3 only.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum CallKind {
     /// A direct call of an instrumented function whose definition here is the one that runs.
     Direct(#[serde(with = "number")] FunctionId),
-    /// A direct call, by name, of an instrumented function of this library. Another image may define the name,
-    /// too, and the loader then binds the library's calls to that one. The call goes through a word, which
-    /// leads to this function or, where another one has its place, to its stub
+    /// A direct call, by name, of an instrumented function of this library. Another image may define the name, too, and
+    /// the loader then binds the library's calls to that image's function. The call goes through a word, which leads to
+    /// this function or, if another one replaces it, to its stub
     /// ([`PlannedFunction::stub`](crate::plan::PlannedFunction::stub)).
     Replaceable(#[serde(with = "number")] FunctionId),
     /// A direct call that leaves the instrumented part of the module, and may call back.
@@ -80,7 +80,7 @@ pub enum CallKind {
 pub enum Reach {
     /// This instrumented function.
     Function(FunctionId),
-    /// This instrumented function, or another image's in its place.
+    /// This instrumented function, or another image's that replaces it.
     Replaceable(FunctionId),
     /// Each instrumented function that a pointer may lead to. The call has an edge if the graph has an open node.
     Pointer,
@@ -129,7 +129,8 @@ impl CallKind {
         }
     }
 
-    /// Returns whether the call runs a task of the runtime's. Such a call always pushes, in its own function.
+    /// Returns whether the call runs one of the runtime's tasks. Such a call always pushes, in its own
+    /// function.
     pub fn runs_task(&self) -> bool {
         matches!(self, Self::External(name) if name == pcce_abi::functions::TASK_RUN)
     }
@@ -153,7 +154,7 @@ pub enum RuntimeCall {
     TaskCapture,
     /// `pthread_create`: creates a thread.
     PthreadCreate,
-    /// `thrd_create`, the same in C11.
+    /// `thrd_create`: creates a thread, in C11.
     ThrdCreate,
 }
 
@@ -175,7 +176,7 @@ impl RuntimeCall {
 /// A call in an instrumented function.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
-    /// What it is.
+    /// The kind of the call.
     pub kind: CallKind,
     /// The number of its basic block.
     pub block: u32,
@@ -192,12 +193,11 @@ pub struct Call {
     pub compared: bool,
     /// Code generation may turn the call into a jump.
     pub may_be_jump: bool,
-    /// Set if code generation turns the call into a jump when nothing is done behind it: its number among
-    /// such calls of its function.
+    /// Set if code generation turns the call into a jump when nothing is done after it: its number among such
+    /// calls of its function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sibling: Option<u32>,
-    /// Set if the compiler has made several calls of one: a number that its copies have, too, in the same function
-    /// ([`crate::copies`]).
+    /// Set if the call has copies in its function: a number that all of them have ([`crate::copies`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<u32>,
     /// Derived: the group of the functions with tail calls that the call may reach without pushing 0, if
@@ -233,9 +233,9 @@ impl Call {
 /// The callee of a call that must stay a tail call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TailCallee {
-    /// This function.
+    /// A function of the program.
     Known(#[serde(with = "number")] FunctionId),
-    /// Any function that such a call may reach.
+    /// Any function that a call through such a pointer may reach.
     Pointer(Pointer),
     /// A function by its name, which another module defines, or may define.
     Away { name: String, ty: TypeId },
@@ -247,8 +247,8 @@ pub enum Unannounced {
     /// Not at all.
     Never,
     /// With any id. Its callers do nothing, since functions of its name do not call back; or no call is
-    /// visible, since LLVM inserts it behind the pass; or the function is a personality function. The
-    /// function pushes at its own entry.
+    /// visible, since LLVM inserts it after the pass; or the function is a personality function. The function
+    /// pushes at its own entry.
     #[serde(rename = "Anyhow")]
     AnyId,
     /// By an open call of an executable whose graph has an open node. The id is then the open node's, and
@@ -277,7 +277,7 @@ pub struct Function {
     /// True if the module uses the function other than by direct calls in instrumented functions. Other
     /// modules do not count.
     pub otherwise_used: bool,
-    /// True if code can be put in front of it that jumps elsewhere with the same arguments.
+    /// True if code can be put before it that jumps elsewhere with the same arguments.
     pub can_be_diverted: bool,
     /// Executions according to LLVM's own profile.
     pub entry_count: Option<f64>,

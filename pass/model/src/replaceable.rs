@@ -25,7 +25,7 @@ pub fn bind(functions: &mut [Function], mut own: HashMap<String, FunctionId>) {
 }
 
 /// Returns whether a function can have a stub. The stub hands on the arguments, and its name is made of the function's.
-/// A function that pushes itself, or leaves its activation, must be called with a push anyway.
+/// A function that pushes itself, or leaves its activation, must be called with a push in any case.
 fn has_stub(function: &Function) -> bool {
     let is_plain = |c: u8| c.is_ascii_alphanumeric() || b"_.$".contains(&c);
     function.can_be_diverted

@@ -54,7 +54,8 @@ pub fn mark_closed(functions: &mut [Function]) {
     }
 }
 
-/// Returns the functions marked as if the external calls of such names called nothing back.
+/// Returns the functions, marked as if external calls of the names that `calls_nothing` accepts called
+/// nothing back.
 pub fn supposing(functions: &[Function], calls_nothing: impl Fn(&str) -> bool) -> Vec<Function> {
     let mut functions = functions.to_vec();
     for function in &mut functions {

@@ -173,11 +173,11 @@ pub struct SliceFunction {
     /// The site of the function's stub ([`PlannedFunction::stub`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stub: Option<u32>,
-    /// Other modules of the image refer to the place behind the event of its entry by
+    /// Other modules of the image refer to the place after its entry event by
     /// [`pcce_abi::skeleton::entered_symbol`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub entered: bool,
-    /// Its calls of such functions of other modules, and their symbols.
+    /// Its calls that enter functions of other modules at such places, and the symbols of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recorded_calls: Vec<(u32, String)>,
     /// In a traced program, its calls of functions of libraries that call nothing back.
@@ -191,8 +191,8 @@ pub struct SliceFunction {
     pub own_calls: u32,
     /// Its calls that have a site.
     pub calls: Vec<SliceCall>,
-    /// Comparisons of pointers with their probable targets. Each is inserted in front of its call, behind the
-    /// comparisons before it.
+    /// Comparisons of pointers with their probable targets. Each is inserted before its call, after the
+    /// comparisons that precede it here.
     pub compared: Vec<Comparison>,
 }
 
@@ -213,17 +213,17 @@ pub struct Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SliceCall {
-    /// Its place in the function's calls. The direct calls of comparisons come behind the function's own.
+    /// Its place in the function's calls. The direct calls of comparisons come after the function's own.
     pub call: u32,
     pub sites: Sites,
     /// The action at the call.
     pub does: Does,
     /// The encoding relies on the call not becoming a jump.
     pub keeps_frame: bool,
-    /// The callee's place may be another image's ([`CallKind::Replaceable`]).
+    /// Another image may replace the callee ([`CallKind::Replaceable`]).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replaceable: bool,
-    /// For a call of `pcce_context()`, what makes a number.
+    /// For a call of `pcce_context()`: how its number is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<NumberAt>,
     /// Its executions for one activation of the function by a profile, in 256ths.
@@ -350,7 +350,7 @@ impl<'a> Decided<'a> {
     }
 
     /// The decisions for a function with these sites. `own_calls` is the number of its calls without the
-    /// direct calls of comparisons, which come behind them.
+    /// direct calls of comparisons, which come after them.
     pub fn function(
         &self,
         id: FunctionId,
@@ -457,7 +457,7 @@ pub fn planned(
                 known.push(call);
             }
             calls.push(PlannedCall {
-                runs_task: function.calls[call].kind.runs_task() && matches!(action, Action::Push(_)),
+                runs_task: function.calls[call].kind.runs_task() && action.pushes(),
                 creation_site: row.sites.creation,
                 keeps_frame: row.keeps_frame,
                 replaceable: row.replaceable,

@@ -1,10 +1,10 @@
 //! The state that a function keeps between its calls.
 //!
-//! An update of the state costs instructions, so the function takes none back that the next call needs again: a value
-//! that several calls add, or the frame that a call in a loop pushes. Which state holds between two calls is a label
-//! of that *segment* of the code. The labels are chosen so that the expected updates cost least: one state after the
-//! other is given to all segments where that makes the sum less, by a minimum cut (α-expansion: Boykov, Veksler and
-//! Zabih, "Fast approximate energy minimization via graph cuts", 2001, §5).
+//! An update of the state costs instructions, so the function takes back nothing that the next call needs again: a
+//! value that several calls add, or the frame that a call in a loop pushes. The code between two calls is a *segment*.
+//! Its label is the state that holds there. The labels are chosen so that the expected updates cost least: one state
+//! after the other is given to all segments where that makes the sum less, by a minimum cut (α-expansion: Boykov,
+//! Veksler and Zabih, "Fast approximate energy minimization via graph cuts", 2001, §5).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,7 +22,7 @@ pub enum State {
     /// The state that it found at its entry.
     #[default]
     Found,
-    /// Its id has this value more.
+    /// Its id is higher by this value.
     Added(u64),
     /// Its frame is on the chain, with this site.
     Pushed(Push, u32),
@@ -37,29 +37,29 @@ pub struct Update {
     pub way: u32,
     /// The state before.
     pub from: State,
-    /// The state behind.
+    /// The state after.
     pub to: State,
 }
 
 /// A bound on the executions of invokes in one activation. Up to it, the state that the function found is written to
-/// the frame in front of each invoke: two loads and two stores. Beyond it, the state is kept in two registers from the
-/// entry on, which is cheaper then.
+/// the frame before each invoke: two loads and two stores. Beyond it, the state is kept in two registers from the entry
+/// on, which is cheaper then.
 pub const RARELY: f64 = 1.0;
 
 /// Bound on the nodes of all cuts for one function: some tenths of a second.
-const MOST_NODES: usize = 1 << 18;
+const MAX_NODES: usize = 1 << 18;
 
-/// A state is not kept for so few expected calls.
-const SELDOM: f64 = 0.01;
+/// A state is not kept for calls with fewer expected executions.
+const MIN_EXECUTIONS: f64 = 0.01;
 
 /// Units of cost for one instruction that is executed once in each activation.
 const UNIT: f64 = 256.0;
 
 /// A cost that nothing outweighs.
-const NEVER: i64 = 1 << 42;
+const IMPOSSIBLE: i64 = 1 << 42;
 
-/// The expected executions that count.
-const MOST_EXECUTIONS: f64 = 1e6;
+/// Bound on the expected executions that count.
+const MAX_EXECUTIONS: f64 = 1e6;
 
 /// The instructions from one state to another.
 fn update(from: State, to: State) -> i64 {
@@ -71,7 +71,7 @@ fn update(from: State, to: State) -> i64 {
         // The frame's address and its site, each with its store, and 0 for the id.
         (Found, Pushed(push, _)) => 4 + zero(push),
         (Pushed(push, _), Found) => 2 + 2 * zero(push),
-        // Only the site is another one.
+        // Only the site changes.
         (Pushed(before, _), Pushed(push, _)) if before == push => 2,
         (Pushed(Push::Relative, _), Pushed(Push::Zero, _)) => update(Found, to),
         // A relative push needs the id in its place.
@@ -79,8 +79,8 @@ fn update(from: State, to: State) -> i64 {
     }
 }
 
-/// The instructions in front of a call that needs the state `to`. Code without the pass may have left another state, so
-/// each push puts its frame on the chain again.
+/// The instructions before a call that needs the state `to`. Code without the pass may have left another state, so each
+/// push puts its frame on the chain again.
 fn update_for_call(from: State, to: State) -> i64 {
     match (from, to) {
         (State::Pushed(before, site), State::Pushed(push, of_call)) if before == push => {
@@ -97,16 +97,16 @@ struct Needed {
     executions: i64,
     /// The call's own code begins with the state that the function found.
     begins_found: bool,
-    /// The frame is begun in front of it.
+    /// The frame is begun before the call.
     begins_frame: bool,
 }
 
 /// Code without updates: from a call or the beginning of a block to a call or the end of the block.
 #[derive(Clone, Default)]
 struct Segment {
-    behind: Option<Needed>,
-    in_front_of: Option<Needed>,
-    /// It has the state that the function found.
+    after_call: Option<Needed>,
+    before_call: Option<Needed>,
+    /// The segment must have the state that the function found.
     is_found: bool,
     /// The frame was begun on every way to it.
     is_begun: bool,
@@ -118,16 +118,16 @@ struct Segment {
 impl Segment {
     /// The cost of the updates at its ends, if it has this state.
     fn cost(&self, state: State) -> i64 {
-        let fixed = self.is_found || self.in_front_of.is_some_and(|next| next.begins_found);
+        let fixed = self.is_found || self.before_call.is_some_and(|next| next.begins_found);
         let impossible = match state {
             State::Found => false,
             State::Added(_) => fixed,
             State::Pushed(..) => fixed || !self.is_begun,
         };
-        let behind = self.behind.map_or(0, |call| call.executions * update(call.state, state));
+        let behind = self.after_call.map_or(0, |call| call.executions * update(call.state, state));
         let in_front =
-            self.in_front_of.map_or(0, |call| call.executions * update_for_call(state, call.state));
-        behind + in_front + if impossible { NEVER } else { 0 }
+            self.before_call.map_or(0, |call| call.executions * update_for_call(state, call.state));
+        behind + in_front + if impossible { IMPOSSIBLE } else { 0 }
     }
 }
 
@@ -137,18 +137,18 @@ struct Edge {
     to: usize,
     block: u32,
     way: u32,
-    /// Expected executions, in units; [`NEVER`] if no code can be inserted.
+    /// Expected executions, in units; [`IMPOSSIBLE`] if no code can be inserted.
     executions: i64,
 }
 
 impl Edge {
     fn cost(&self, from: State, to: State) -> i64 {
-        self.executions.saturating_mul(update(from, to)).min(NEVER)
+        self.executions.saturating_mul(update(from, to)).min(IMPOSSIBLE)
     }
 }
 
 /// Decides which states are kept between the calls ([`PlannedCall::before`], [`PlannedCall::behind`]). Returns the
-/// updates that are elsewhere.
+/// updates on edges.
 pub fn keep<'f>(
     function: &Function,
     calls: &mut [PlannedCall],
@@ -160,7 +160,8 @@ pub fn keep<'f>(
         let call = &function.calls[call.call];
         call.ends_block && call.kind == CallKind::Asm
     };
-    // Such functions look at the state, or replace it. Assembly may jump elsewhere from the end of its block.
+    // Functions that read the state, or return twice, look at the state or replace it. Assembly may jump
+    // elsewhere from the end of its block.
     if function.reads_state || function.returns_twice || !calls.iter().any(acts) || calls.iter().any(jumps) {
         return Vec::new();
     }
@@ -173,7 +174,7 @@ pub fn keep<'f>(
 struct Segments {
     list: Vec<Segment>,
     edges: Vec<Edge>,
-    /// For each call, the segment behind it. The one in front of it is the one before that.
+    /// For each call, the segment after it. The segment before the call precedes that one in the list.
     behind_calls: Vec<usize>,
 }
 
@@ -184,7 +185,7 @@ impl Segments {
         frame: Option<&FrameBegins>,
         flow: &[FlowBlock],
     ) -> Self {
-        let executions = |expected: f64| ((expected.min(MOST_EXECUTIONS) * UNIT) as i64).max(1);
+        let executions = |expected: f64| ((expected.min(MAX_EXECUTIONS) * UNIT) as i64).max(1);
         let mut within: Vec<Vec<usize>> = vec![Vec::new(); flow.len()];
         for (place, call) in calls.iter().enumerate() {
             within[function.calls[call.call].block as usize].push(place);
@@ -206,13 +207,13 @@ impl Segments {
                 let needed = Needed {
                     state: call.needs(),
                     executions: frequency,
-                    // A context is taken in front of a call that creates a thread.
+                    // A context is taken before a call that creates a thread.
                     begins_found: begins_frame || call.creation_site.is_some(),
                     begins_frame,
                 };
-                list.push(Segment { in_front_of: Some(needed), ..segment });
+                list.push(Segment { before_call: Some(needed), ..segment });
                 behind_calls[place] = list.len();
-                segment = Segment { behind: Some(needed), ..Segment::default() };
+                segment = Segment { after_call: Some(needed), ..Segment::default() };
             }
             list.push(segment);
             let last = list.len() - 1;
@@ -220,7 +221,7 @@ impl Segments {
                 places.last().is_some_and(|&last| function.calls[calls[last].call].ends_block);
             let begins_at_end = frame.is_some_and(|frame| frame.at_ends.contains(&(b as u32)));
             list[last].is_found |= block.ways.is_empty() || begins_at_end && !ends_with_call;
-            // The state that the function found is written in front of the first call, or at the end.
+            // The state that the function found is written before the first call, or at the end.
             let rarely =
                 places.first().is_none_or(|&call| function.calls[calls[call].call].frequency <= RARELY);
             list[first].is_found |= b == 0 || block.restores || block.throws && !known[b] && rarely;
@@ -237,7 +238,7 @@ impl Segments {
                 }
                 let executions = match way.can_be_split {
                     true => executions(block.frequency * way.probability),
-                    false => NEVER,
+                    false => IMPOSSIBLE,
                 };
                 for end in [from, to] {
                     list[end].edges.push(edges.len());
@@ -249,7 +250,7 @@ impl Segments {
             let mut begun = begun;
             for segment in &mut list[first..=last] {
                 segment.is_begun = begun;
-                begun |= segment.in_front_of.is_some_and(|call| call.begins_frame);
+                begun |= segment.before_call.is_some_and(|call| call.begins_frame);
             }
         }
         Self { list, edges, behind_calls }
@@ -258,7 +259,7 @@ impl Segments {
     /// Labels the segments between two calls of one block, which are on no edge.
     fn label_within(&mut self) {
         for segment in &mut self.list {
-            let (Some(before), Some(next)) = (segment.behind, segment.in_front_of) else { continue };
+            let (Some(before), Some(next)) = (segment.after_call, segment.before_call) else { continue };
             let states = [State::Found, before.state, next.state];
             segment.state =
                 states.into_iter().min_by_key(|&state| segment.cost(state)).expect("three states");
@@ -268,7 +269,7 @@ impl Segments {
     /// Expands each state that calls need, those of frequent calls first.
     fn expand_all(&mut self) {
         let mut states: BTreeMap<(u64, u64), (State, i64)> = BTreeMap::new();
-        for call in self.list.iter().filter_map(|segment| segment.behind) {
+        for call in self.list.iter().filter_map(|segment| segment.after_call) {
             let key = match call.state {
                 State::Found => continue,
                 State::Added(value) => (0, value),
@@ -277,9 +278,9 @@ impl Segments {
             states.entry(key).or_insert((call.state, 0)).1 += call.executions;
         }
         let mut states: Vec<(State, i64)> = states.into_values().collect();
-        states.retain(|&(_, executions)| executions as f64 >= SELDOM * UNIT);
+        states.retain(|&(_, executions)| executions as f64 >= MIN_EXECUTIONS * UNIT);
         states.sort_by_key(|&(_, executions)| std::cmp::Reverse(executions));
-        let mut budget = MOST_NODES;
+        let mut budget = MAX_NODES;
         for (state, _) in states {
             let nodes = self.around(state);
             let Some(left) = budget.checked_sub(nodes.len()) else { return };
@@ -288,12 +289,12 @@ impl Segments {
         }
     }
 
-    /// The segments that may take part when this state is given to more of them: those that a call with the state is
-    /// next to, and those that edges lead to from there without a segment that must have the state that was found.
+    /// The segments that may get this state: segments next to a call that needs it, and segments that edges connect
+    /// with these without passing one that must keep the state that the function found.
     fn around(&self, state: State) -> Vec<usize> {
-        let free = |segment: &Segment| segment.state != state && segment.cost(state) < NEVER;
+        let free = |segment: &Segment| segment.state != state && segment.cost(state) < IMPOSSIBLE;
         let next_to = |segment: &Segment| {
-            [segment.behind, segment.in_front_of].into_iter().flatten().any(|call| call.state == state)
+            [segment.after_call, segment.before_call].into_iter().flatten().any(|call| call.state == state)
         };
         let starts = |&i: &usize| {
             let segment = &self.list[i];
@@ -317,10 +318,10 @@ impl Segments {
         nodes
     }
 
-    /// Gives the state to those of the nodes where that makes the sum of the costs least.
+    /// Gives the state to the nodes for which the sum of all costs becomes least.
     fn expand(&mut self, state: State, nodes: &[usize]) {
         let numbers: BTreeMap<usize, usize> = nodes.iter().copied().zip(0..).collect();
-        // The further cost of the state, against the one that the segment has.
+        // The cost of the state minus the cost of the state that the segment has.
         let mut further: Vec<i64> = Vec::with_capacity(nodes.len());
         let mut graph = DiGraph::<(), u64>::with_capacity(nodes.len() + 2, 3 * nodes.len());
         for &node in nodes {
@@ -338,7 +339,8 @@ impl Segments {
                 [(before, behind), (state, behind), (before, state)].map(|(from, to)| edge.cost(from, to));
             match (numbers.get(&edge.from), numbers.get(&edge.to)) {
                 (Some(&from), Some(&to)) => {
-                    // Both, one and the other, and what only one of them costs.
+                    // The cost of the edge: a term for each end, and one that counts only if `to` gets the
+                    // state and `from` does not.
                     further[from] += from_new - kept;
                     further[to] -= from_new;
                     let one = (from_new + to_new - kept).max(0);
@@ -349,7 +351,7 @@ impl Segments {
                 (None, None) => {}
             }
         }
-        // On the side of the source are those that get the state.
+        // The nodes on the side of the source get the state.
         let [source, sink] = [graph.add_node(()), graph.add_node(())];
         for (&further, node) in further.iter().zip(0..) {
             match further {
@@ -398,7 +400,7 @@ fn begun(
     let Some(frame) = frame else { return vec![false; flow.len()] };
     let begins_in = |block: usize| {
         let (first, last) = ends[block];
-        let calls = segments[first..=last].iter().filter_map(|segment| segment.in_front_of);
+        let calls = segments[first..=last].iter().filter_map(|segment| segment.before_call);
         frame.at_ends.contains(&(block as u32)) || calls.into_iter().any(|call| call.begins_frame)
     };
     unreached(flow.len(), |block| {
@@ -408,8 +410,8 @@ fn begun(
     })
 }
 
-/// For each block, whether control reaches it only through other blocks that end with invokes. `throws` and `ways` are
-/// those of a block: whether it ends with one, and the blocks behind it.
+/// For each block, whether control reaches it only through other blocks that end with invokes. `throws` returns whether
+/// a block ends with an invoke, and `ways` the blocks after it.
 pub fn known(blocks: usize, throws: impl Fn(usize) -> bool, ways: impl Fn(usize) -> Vec<usize>) -> Vec<bool> {
     unreached(blocks, |block| if throws(block) { Vec::new() } else { ways(block) })
 }
@@ -457,17 +459,17 @@ mod tests {
                 _ => needed(state, below(500) as i64 + 1),
             };
             let segment = |_| {
-                let (behind, in_front_of) = (call(), call());
-                Segment { behind, in_front_of, is_begun: true, ..Segment::default() }
+                let (after_call, before_call) = (call(), call());
+                Segment { after_call, before_call, is_begun: true, ..Segment::default() }
             };
             let list: Vec<Segment> = (0..count).map(segment).collect();
             let mut segments = Segments { list, edges: Vec::new(), behind_calls: Vec::new() };
             segments.list[0].is_found = true;
-            // In functions, each call is in front of a segment.
-            segments.list[0].behind = needed(state, 1000);
+            // In functions, each call is before a segment.
+            segments.list[0].after_call = needed(state, 1000);
             for number in 0..below(2 * count + 1) {
                 let (from, to) = (below(count), below(count));
-                let executions = if below(8) == 0 { NEVER } else { below(500) as i64 + 1 };
+                let executions = if below(8) == 0 { IMPOSSIBLE } else { below(500) as i64 + 1 };
                 segments.edges.push(Edge { from, to, block: 0, way: 0, executions });
                 [from, to].into_iter().for_each(|end| segments.list[end].edges.push(number));
             }

@@ -1,11 +1,11 @@
 //! Calls that stay tail calls, and calls that may become jumps.
 //!
-//! A tail call leaves no frame, and contexts must say so. Where a push has begun the sub-path, the function
-//! that makes the tail call marks the frame. Open calls push nothing: there the dictionary says which
-//! functions may stand in the place of what was called ([`find_groups`]). For that, a call through a pointer
-//! may reach any function of its type that others than direct calls can name.
+//! A tail call leaves no frame, and contexts must say so. If a push has begun the sub-path, the function that
+//! makes the tail call marks the frame. Open calls push nothing: there the dictionary says which functions
+//! may have replaced the callee ([`find_groups`]). For that, a call through a pointer may reach any function
+//! of its type whose address such a pointer may hold.
 //!
-//! Nothing can be undone behind a tail call, so an ordinary tail call that is instrumented needs stack. Where
+//! Nothing can be undone after a tail call, so an ordinary tail call that is instrumented needs stack. Where
 //! ordinary tail calls alone make a cycle, the plain program recurses in constant stack, to any depth. There
 //! the calls stay tail calls, like those that the language guarantees ([`keep_in_cycles`]). Which calls
 //! through pointers are on a cycle is guessed by types and by the places of addresses. A wrong guess changes
@@ -50,7 +50,7 @@ impl<'a> Ways<'a> {
         Self { functions, by_pointer }
     }
 
-    fn behind(&self, pointer: Pointer) -> &[FunctionId] {
+    fn targets_of(&self, pointer: Pointer) -> &[FunctionId] {
         self.by_pointer.get(&pointer).map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -62,7 +62,7 @@ impl<'a> Ways<'a> {
             for way in &self.functions[function.index()].tail_callees {
                 let targets = match way {
                     TailCallee::Known(callee) => std::slice::from_ref(callee),
-                    TailCallee::Pointer(pointer) => self.behind(*pointer),
+                    TailCallee::Pointer(pointer) => self.targets_of(*pointer),
                     TailCallee::Away { .. } => &[],
                 };
                 away |= !matches!(way, TailCallee::Known(_));
@@ -92,7 +92,7 @@ pub fn find_groups(functions: &mut [Function], open: bool) -> Vec<u32> {
             let group = match call.kind.reach() {
                 Reach::Pointer if open => {
                     let pointer = Pointer { ty: call.ty, is_virtual: call.is_virtual };
-                    *pointers.entry(pointer).or_insert_with(|| number(ways.behind(pointer)))
+                    *pointers.entry(pointer).or_insert_with(|| number(ways.targets_of(pointer)))
                 }
                 Reach::Function(callee) => {
                     let leaves = functions[callee.index()].leaves();
@@ -166,8 +166,8 @@ pub fn keep_in_cycles(functions: &mut [Function], open: bool) -> Vec<(FunctionId
     let places: Vec<_> = functions.iter().map(|function| (function.ty, function.places)).collect();
     let mut calls = Vec::new();
     for (number, function) in (0..).zip(&*functions) {
-        // A function that callers enter without a push pops at its end, and the others would not be
-        // instrumented.
+        // A function that callers enter without a push pops at its end, and one that cannot be diverted would
+        // not be instrumented.
         if function.unannounced != Unannounced::Never || !open && !function.can_be_diverted {
             continue;
         }
@@ -205,7 +205,7 @@ pub struct Jumps {
 }
 
 impl Jumps {
-    /// Adds a call, if nothing is done behind it.
+    /// Adds a call after which nothing is done.
     pub fn add(&mut self, call: &Call) {
         match call.kind.reach() {
             _ if !call.may_be_jump => {}

@@ -29,7 +29,7 @@ pub fn local(name: &str, calls: &[Call]) -> Function {
     Function { calls: calls.to_vec(), ..Function::new(name.to_owned(), TypeId(0)) }
 }
 
-/// The same, and other modules can call it.
+/// A function with these calls that other modules can call.
 pub fn exported(name: &str, calls: &[Call]) -> Function {
     Function { external: true, ..local(name, calls) }
 }
@@ -44,7 +44,7 @@ pub fn leaving(function: Function, to: TailCallee) -> Function {
     Function { tail_callees: vec![to], ..function }
 }
 
-/// The callee of such a call in another module.
+/// The callee of a tail call, in another module.
 pub fn away() -> TailCallee {
     TailCallee::Away { name: "away".to_owned(), ty: TypeId(0) }
 }

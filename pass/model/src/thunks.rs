@@ -1,7 +1,7 @@
 //! Cold pushes go to functions of their own.
 //!
 //! A function that pushes needs room for the frame on its stack, and often one more register, in each
-//! activation. If it seldom pushes, its pushing calls go through *push thunks* instead: local functions that
+//! activation. If it rarely pushes, its pushing calls go through *push thunks* instead: local functions that
 //! push, and make the call. Each thunk has one caller, which adds nothing, so the encoding stays as it is. A
 //! thunk is a function like others, except that contexts do not show it. (Instructions of the small
 //! workloads: sqlite3 1.0243 to 1.0136, vim 1.0349 to 1.0332, Lua, gawk.)
@@ -10,16 +10,16 @@
 
 use pcce_encoding::{Encoding, FunctionId};
 
-use crate::plan::{Action, action};
+use crate::plan::action;
 use crate::{Call, CallKind, Function, Program, Source};
 
-/// The suffix of a thunk's name, behind its caller's name. From the second thunk of a caller on, a number
+/// The suffix of a thunk's name, after its caller's name. From the second thunk of a caller on, a number
 /// follows.
 pub const PUSH_THUNK: &str = ".pcce_push";
 
-/// Up to this many expected pushes for each activation, a function uses thunks. A call of a thunk costs about
-/// five instructions, and room for a frame at least two.
-const SELDOM: f64 = 0.25;
+/// A function uses thunks up to this number of expected pushes for each activation. A call of a thunk costs
+/// about five instructions, and room for a frame at least two.
+const MAX_PUSHES: f64 = 0.25;
 
 /// A call that goes through a thunk, and its copies ([`crate::copies`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,10 +63,10 @@ pub fn outline(program: &mut Program, encoding: &mut Encoding, source: &dyn Sour
 fn choose(program: &Program, encoding: &Encoding, source: &dyn Source) -> Vec<Thunk> {
     let mut thunks = Vec::new();
     for (id, function) in program.iter().filter(|(_, function)| !function.silent) {
-        let pushes = |call: &Call| matches!(action(program, encoding, function, call), Action::Push(_));
+        let pushes = |call: &Call| action(program, encoding, function, call).pushes();
         let pushing: Vec<usize> = (0..function.calls.len()).filter(|&c| pushes(&function.calls[c])).collect();
         let expected: f64 = pushing.iter().map(|&c| function.calls[c].frequency).sum();
-        if expected > SELDOM {
+        if expected > MAX_PUSHES {
             continue;
         }
         let firsts = pushing.into_iter().filter(|&call| function.first_copy(call) == call);

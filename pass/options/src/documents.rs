@@ -148,21 +148,21 @@ pub fn wrapper_help(name: &str) -> String {
     text + "\nGive the same flags when compiling and when linking.\n"
 }
 
-/// Where the texts stand in `--pcce-help`.
+/// The column of the texts in `--pcce-help`.
 const COLUMN: usize = 27;
 
 fn takes_value(option: &Arg) -> bool {
     !matches!(option.get_action(), ArgAction::SetTrue)
 }
 
-/// The keywords of `pcce_instrument` for CMake: lists of switches, of what takes a value, of what takes
-/// several, and of those whose values are files.
+/// The keywords of `pcce_instrument` for CMake: lists of switches, of options with one value, of options with
+/// several, and of options whose values are files.
 pub fn cmake_keywords() -> String {
     let (mut switches, mut values, mut lists, mut files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let command = wrapper_command();
     for option in command.get_arguments() {
         let name = name_of(option);
-        // MODE has checks of its own, and the compiler tells the LLVM.
+        // MODE has checks of its own, and the compiler determines the LLVM.
         if ["mode", "llvm", "launch", "help"].contains(&name) {
             continue;
         }

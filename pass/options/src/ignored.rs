@@ -12,7 +12,7 @@ enum When {
     InLibraries,
     /// With this option.
     With(&'static str),
-    /// Without it.
+    /// Without this option.
     Without(&'static str),
 }
 
@@ -73,8 +73,8 @@ impl PassOptions {
         check(&self.describe(), mode, "")
     }
 
-    /// Messages about options that have no effect on a module: an executable's, or that of a library's whole
-    /// program, or neither.
+    /// Messages about options that have no effect on a module: an executable or a library that is encoded as
+    /// a whole, or a module by itself.
     pub fn without_effect(&self, whole_program: bool, executable: bool) -> Vec<String> {
         let given = self.describe();
         let fits = |when: When| match when {

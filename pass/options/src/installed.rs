@@ -7,7 +7,7 @@ use std::{env, fs};
 /// The file with the major version of the LLVM that the pass beside it is built for. `make build` writes it.
 const FILE: &str = "llvm-version";
 
-/// The LLVM that `make build` takes where it is given none.
+/// The LLVM that `make build` takes by default.
 const DEFAULT: u32 = 19;
 
 /// Returns the major version of the LLVM that the pass of this installation is built for: no other LLVM loads it. The

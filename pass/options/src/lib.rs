@@ -46,7 +46,7 @@ pub const PUT_ASIDE: &str = ".pcce-before";
 /// The prefix of all flags of the wrapper.
 pub const PREFIX: &str = "--pcce-";
 
-/// The same prefix in front of an option's name in the table.
+/// The same prefix, before an option's name in the table.
 const LONG_PREFIX: &str = "pcce-";
 
 /// A reason why options were not understood.
@@ -86,7 +86,7 @@ pub enum Mode {
     Link,
 }
 
-/// What the wrapper takes, and hands to the pass.
+/// The options that the wrapper takes, and hands to the pass.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct Common {
     /// check every encoded context against a shadow stack at run time
@@ -169,7 +169,7 @@ impl Mode {
     }
 }
 
-/// What a trace has.
+/// The content of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Granularity {
     /// Calls and returns.
@@ -178,14 +178,14 @@ pub enum Granularity {
     Blocks,
 }
 
-/// What traces of calls are compared with (casper.txt §6).
+/// The baselines that traces of calls are compared with (casper.txt §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TraceBaseline {
     /// Every call and return.
     Fi,
-    /// Those that may come in another one's stead.
+    /// Calls and returns that have alternatives.
     Bri,
-    /// Those of Casper's Algorithm 1.
+    /// The calls and returns that Casper's Algorithm 1 chooses.
     Casper,
 }
 
@@ -200,7 +200,7 @@ pub struct WrapperFlags {
     #[arg(long = "pcce-mode", value_name = "MODE", verbatim_doc_comment, require_equals = true)]
     #[arg(value_enum, hide_possible_values = true)]
     pub mode: Option<Mode>,
-    /// What the pass takes, too.
+    /// The options that the pass takes, too.
     #[command(flatten)]
     pub common: Common,
     /// the LLVM to compile and link with, of those that PCCE is installed for.
@@ -234,16 +234,16 @@ pub struct WrapperFlags {
 /// The options of the pass.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct PassOptions {
-    /// What the wrapper takes, too.
+    /// The options that the wrapper takes, too.
     #[command(flatten)]
     pub common: Common,
     /// Tell the runtime the sites of calls that may allocate, for heap profiles.
     #[arg(long = "pcce-publish")]
     pub publish: bool,
-    /// Keep the bitcode and what is read of it for the link, which generates the code.
+    /// Keep the bitcode and the facts of the module for the link, which generates the code.
     #[arg(long = "pcce-capture")]
     pub capture: bool,
-    /// Generate the code of such bitcode by the files of this folder: for `NAME.bc` by `NAME.json`.
+    /// Generate the code of kept bitcode by the files of this folder: for `NAME.bc` by `NAME.json`.
     #[arg(long = "pcce-slice", value_name = "FOLDER", require_equals = true)]
     #[arg(value_hint = ValueHint::DirPath)]
     pub slice: Option<PathBuf>,
@@ -261,11 +261,11 @@ pub struct PassOptions {
     #[arg(long = "pcce-relocatable", overrides_with = "executable")]
     relocatable: bool,
     /// The paper's Algorithms 1 and 3 alone (pcce.txt §4, §5), to compare with: no silent functions, offsets of ids,
-    /// known starts of sub-paths, compared targets, or push thunks. Calls through pointers are edges to the open node,
-    /// as ever.
+    /// known starts of sub-paths, compared targets, or push thunks. Calls through pointers are still edges to the open
+    /// node.
     #[arg(long = "pcce-basic")]
     pub basic: bool,
-    /// With `trace`: numbers of call sites in place of codes, as others would write them, to compare with. Nothing
+    /// With `trace`: numbers of call sites instead of codes, as other tracers write them, to compare with. Nothing
     /// reads them.
     #[arg(long = "pcce-trace-baseline", require_equals = true)]
     pub trace_baseline: Option<TraceBaseline>,
@@ -297,10 +297,10 @@ struct Given {
 }
 
 impl WrapperFlags {
-    /// Reads flags. `words`: those of a command line that begin with [`PREFIX`].
+    /// Reads flags. `words`: the words of a command line that begin with [`PREFIX`].
     ///
     /// # Errors
-    /// [`Error::Flag`] for what is not in the table.
+    /// [`Error::Flag`] for a flag that is not in the table.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Error> {
         let invalid = |error: clap::Error| Error::Flag(first_lines(&error));
         let matches = wrapper_command().try_get_matches_from(words).map_err(invalid)?;
@@ -317,7 +317,7 @@ impl WrapperFlags {
         self.given.iter().map(|option| option.name.clone()).collect()
     }
 
-    /// What goes to the pass: entries of the list. `folder`: the working directory, absolute.
+    /// The options that go to the pass, as entries of its list. `folder`: the working directory, absolute.
     ///
     /// # Errors
     /// [`Error::Semicolon`].
@@ -369,7 +369,7 @@ impl PassOptions {
     /// other the later one counts.
     ///
     /// # Errors
-    /// [`Error::PassOption`] for what is not in the table.
+    /// [`Error::PassOption`] for an option that is not in the table.
     pub fn read<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
         let command = Self::augment_args(base_command());
         let names = command.get_arguments().map(|option| name_in_list(option).to_owned()).collect::<Vec<_>>();
@@ -438,7 +438,8 @@ fn name(option: &Arg) -> &str {
     without_prefix(option.get_long().unwrap_or_default())
 }
 
-/// Its name in the pass's list, where each entry has one value: an alias in the singular, if there is one.
+/// The name of an option in the pass's list, where each entry has one value: an alias in the singular, if
+/// there is one.
 fn name_in_list(option: &Arg) -> &str {
     match option.get_all_aliases().as_deref() {
         Some([alias, ..]) => without_prefix(alias),
@@ -471,7 +472,7 @@ fn given(table: &Command, matches: &ArgMatches) -> Vec<Given> {
     all
 }
 
-/// What clap says is wrong, and what it suggests, in one line.
+/// The error and the suggestion of clap, in one line.
 fn first_lines(error: &clap::Error) -> String {
     let text = error.to_string();
     let text = text.split("\n\nUsage:").next().unwrap_or(&text);

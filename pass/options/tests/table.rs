@@ -1,4 +1,4 @@
-//! The table as the wrapper and the pass read it, and that what one writes the other understands.
+//! The table as the wrapper and the pass read it. The pass must understand what the wrapper writes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn flags(line: &str) -> Result<WrapperFlags, Error> {
     WrapperFlags::read(line.split_whitespace().map(OsString::from))
 }
 
-/// What the pass is told for these flags, as one list.
+/// The options that the pass gets for these flags, as one list.
 fn list(line: &str) -> String {
     let entries = flags(line).unwrap().for_pass(Path::new("/w")).unwrap();
     entries.join(";".as_ref()).into_string().unwrap()
@@ -157,7 +157,7 @@ fn cmake_has_a_keyword_for_each_option() {
     assert!(keywords.contains("set(_PCCE_FILES PROFILE_USE NO_CALLBACK)"), "{keywords}");
 }
 
-/// Which options do nothing where: each option is here, so that a new one is thought of.
+/// The modes in which each option has an effect. All options are here, so that a new one is not forgotten.
 #[test]
 fn options_that_do_nothing_are_refused() {
     use Mode::{Link, Lto, Module};
@@ -171,7 +171,7 @@ fn options_that_do_nothing_are_refused() {
         ("--pcce-profile-use=p", ANYWHERE, ""),
         ("--pcce-id-bits=9", ANYWHERE, ""),
         ("--pcce-hybrid", &[Lto, Link], ""),
-        // In module mode, and in libraries, numbers tell lines apart anyway.
+        // In module mode, and in libraries, numbers always tell lines apart.
         ("--pcce-number-lines", ANYWHERE, ""),
         ("--pcce-no-callback=f", ANYWHERE, ""),
         ("--pcce-crash-report", ANYWHERE, ""),

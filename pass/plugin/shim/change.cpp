@@ -1,4 +1,4 @@
-//===- change.cpp - changes behind the analysis -------------------------------===//
+//===- change.cpp - changes after the analysis --------------------------------===//
 
 #include "shim.h"
 #include "versions.h"
@@ -38,7 +38,7 @@ void pcce_shim_fold_phis(LLVMBasicBlockRef Block) {
   }
 }
 
-// Replaces the invoke by a call with a branch behind it. As changeToCall, but the invoke is left to be
+// Replaces the invoke by a call followed by a branch, as changeToCall does, but leaves the invoke to be
 // unlinked.
 LLVMValueRef pcce_shim_invoke_to_call(LLVMValueRef V) {
   auto *Invoke = unwrap<InvokeInst>(V);
@@ -98,7 +98,7 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   SmallVector<Value *, 8> Arguments;
   for (Argument &A : T->args())
     Arguments.push_back(&A);
-  // Through a name of its own, since F's name may lead to another image's function.
+  // The call goes through a name of its own, since F's name may lead to another image's function.
   Constant *Own = &F;
   if (!F.hasLocalLinkage()) {
     auto *A = GlobalAlias::create(F.getFunctionType(), F.getAddressSpace(), GlobalValue::PrivateLinkage,
@@ -122,8 +122,8 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   llvm_unreachable("the entry block calls");
 }
 
-// The first instruction of the function behind allocas, which are part of the frame only in the entry block.
-static Instruction *behindAllocas(Function &F) {
+// The first instruction of the function after allocas, which are part of the frame only in the entry block.
+static Instruction *afterAllocas(Function &F) {
   BasicBlock &Entry = F.getEntryBlock();
   SmallVector<AllocaInst *, 8> Allocas;
   for (Instruction &I : Entry)
@@ -137,8 +137,7 @@ static Instruction *behindAllocas(Function &F) {
   return &*At;
 }
 
-// In front of End, leaves F's activation to Callee, which has the signature and the attributes of Like. Returns the
-// call.
+// Before End, leaves F's activation to Callee, which has the signature and the attributes of Like. Returns the call.
 static CallInst *leaveTo(Function &F, Instruction *End, Value *Callee, Function &Like) {
   IRBuilder<> B(End);
   SmallVector<Value *, 8> Arguments;
@@ -148,9 +147,9 @@ static CallInst *leaveTo(Function &F, Instruction *End, Value *Callee, Function 
   Call->setCallingConv(Like.getCallingConv());
   Call->setAttributes(Like.getAttributes());
   Call->setTailCallKind(CallInst::TCK_MustTail);
-  // LLVM's splitting of cold code (-hot-cold-split) comes behind the pass. It would move this cold call into
-  // a function of another type, where it cannot be a tail call. It ignores functions that are not inlined,
-  // and inlining is over.
+  // LLVM's splitting of cold code (-hot-cold-split) runs after the pass. It would move this cold call into a
+  // function of another type, where it cannot be a tail call. It ignores functions marked noinline, and
+  // inlining is over.
   if (!F.hasFnAttribute(Attribute::AlwaysInline))
     F.addFnAttr(Attribute::NoInline);
   if (F.getReturnType()->isVoidTy())
@@ -166,7 +165,7 @@ static CallInst *leaveTo(Function &F, Instruction *End, Value *Callee, Function 
 void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag) {
   Function &F = *unwrap<Function>(V);
   Function &T = *unwrap<Function>(ThunkV);
-  Instruction *At = behindAllocas(F);
+  Instruction *At = afterAllocas(F);
   MDNode *Unlikely = MDBuilder(F.getContext()).createUnlikelyBranchWeights();
   IRBuilder<> B(At);
   B.SetCurrentDebugLocation(DebugLoc());
@@ -182,14 +181,14 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   leaveTo(F, End, &T, T);
 }
 
-// Makes the thunk with the call V call what the assembly finds. Where that is the function of the thunk, the thunk goes
-// on there, and the word Word leads there, too.
+// Makes the call V of a thunk go to the address that the assembly finds. If that is the thunk's function itself, the
+// thunk jumps there, and stores the address in Word.
 void pcce_shim_call_bound(LLVMValueRef V, const char *Text, size_t TextLen, const char *Constraints,
                           size_t ConstraintsLen, LLVMValueRef Word) {
   auto &Original = *unwrap<CallBase>(V);
   Function &T = *Original.getFunction();
   GlobalAlias *Own = T.getParent()->getNamedAlias((T.getName() + ".own").str());
-  Instruction *At = behindAllocas(T);
+  Instruction *At = afterAllocas(T);
   IRBuilder<> B(At);
   B.SetCurrentDebugLocation(DebugLoc());
   auto *Asm = InlineAsm::get(FunctionType::get(B.getPtrTy(), false), StringRef(Text, TextLen),
@@ -203,8 +202,8 @@ void pcce_shim_call_bound(LLVMValueRef V, const char *Text, size_t TextLen, cons
   B.CreateAlignedStore(Own, unwrap(Word), Align(8))->setAtomic(AtomicOrdering::Monotonic);
 }
 
-// The address of a variable that SafeStack, which comes behind the pass, leaves in place: it moves variables
-// whose address is stored, and does not look behind assembly.
+// The address of a variable that SafeStack, which runs after the pass, leaves in place: it moves variables
+// whose address is stored, and does not look through assembly.
 LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
   auto *A = unwrap<AllocaInst>(V);
   IRBuilder<> B(A->getParent(), std::next(A->getIterator()));
@@ -216,14 +215,13 @@ LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef V) {
   return wrap(Address);
 }
 
-// In front of a tail call, sets a Mark in the link Top: the function that was entered behind that frame has left
-// its activation. Given Id, it does so only if that is 0 and the link has no Tag: then the function has begun a
-// sub-path.
+// Sets Mark in the link Top before a tail call: the function that was entered by the push of that frame has left its
+// activation. Given Id, it does so only if the id is 0 and the link has no Tag: then the function has begun a sub-path.
 void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag, uint64_t Mark) {
   IRBuilder<> B(unwrap<Instruction>(V));
   const auto Link = [&] { return B.CreateAlignedLoad(B.getInt64Ty(), unwrap(Top), Align(8)); };
   if (Id) {
-    // The id alone answers most often.
+    // The id alone usually decides.
     const auto When = [&](Value *Condition) {
       B.SetInsertPoint(SplitBlockAndInsertIfThen(Condition, B.GetInsertPoint(), /*Unreachable=*/false));
     };
@@ -303,8 +301,8 @@ LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef V, const char *Name, size_t 
   return wrap(T);
 }
 
-// Replaces the call by one of a thunk that was made for it, or for a call of the same type that calls the same. Returns
-// the new call; the old one is left to be unlinked.
+// Replaces the call by one of a thunk that was made for it, or for a call of the same type with the same callee.
+// Returns the new call; the old one is left to be unlinked.
 LLVMValueRef pcce_shim_go_through_thunk(LLVMValueRef V, LLVMValueRef ThunkV) {
   auto &Call = *unwrap<CallBase>(V);
   Function *T = unwrap<Function>(ThunkV);
@@ -321,7 +319,7 @@ LLVMValueRef pcce_shim_go_through_thunk(LLVMValueRef V, LLVMValueRef ThunkV) {
     New = Plain;
   }
   New->setCallingConv(T->getCallingConv());
-  // How values are passed must be the same on both sides.
+  // Both sides must pass values in the same way.
   const AttributeList Expected = T->getAttributes();
   for (unsigned I : Expected.indexes())
     for (Attribute::AttrKind Kind : {Attribute::ZExt, Attribute::SExt, Attribute::Nest})

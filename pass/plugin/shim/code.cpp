@@ -121,7 +121,7 @@ static void forget(FunctionAnalysisManager &FAM, Module &M) {
     FAM.clear(F, F.getName());
 }
 
-// With its context.
+// Disposes of a copy and its context.
 void pcce_shim_dispose_copy(void *Analyses, LLVMModuleRef MR) {
   Module *M = unwrap(MR);
   LLVMContext *Context = &M->getContext();

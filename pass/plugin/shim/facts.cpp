@@ -26,7 +26,7 @@ void pcce_shim_block_frequencies(void *Analyses, LLVMValueRef V, double *Out) {
     *Out++ = Entry > 0 ? static_cast<double>(BFI.getBlockFreq(&BB).getFrequency()) / Entry : 1.0;
 }
 
-// One for each successor of each block, in their order.
+// The probability of each successor of each block, in order.
 void pcce_shim_branch_probabilities(void *Analyses, LLVMValueRef V, double *Out) {
   Function &F = *unwrap<Function>(V);
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
@@ -44,8 +44,8 @@ static StringRef sourceName(const DISubprogram *SP, const Function *F) {
   return IsMangled && F->getSubprogram() == SP ? F->getName() : SP->getName();
 }
 
-// The locations of an instruction, innermost first. One without a location gets the function's
-// own name and file, with line 0.
+// The locations of an instruction, innermost first. An instruction without a location gets the function's own
+// name and file, with line 0.
 void pcce_shim_locations(LLVMValueRef V, LocationCallback Callback, void *Context) {
   auto *I = unwrap<Instruction>(V);
   auto Report = [&](const DISubprogram *SP, const DIFile *File, unsigned Line, unsigned Column) {
@@ -68,8 +68,9 @@ LLVMBasicBlockRef pcce_shim_unique_predecessor(LLVMBasicBlockRef Block) {
   return wrap(unwrap(Block)->getSinglePredecessor());
 }
 
-// Bit 0: local linkage. Bit 1: the definition here is the one that runs, as far as linkage and
-// visibility tell. Bit 2: member of a comdat group. Bit 3: no definition in this module.
+// Bit 0: local linkage. Bit 1: the definition here is the one that runs, as far as linkage and visibility
+// tell. Bit 2: member of a comdat group. Bit 3: no definition in this module. Bit 4: code of the module
+// refers to it by a local name.
 uint32_t pcce_shim_linkage_facts(LLVMValueRef V) {
   auto *G = unwrap<GlobalValue>(V);
   uint32_t Facts = 0;
@@ -96,7 +97,7 @@ const char *pcce_shim_source_name(LLVMValueRef F, size_t *Len) {
   return Name.data();
 }
 
-// The path of its source file; empty without debug information.
+// The path of the function's source file; empty without debug information.
 const char *pcce_shim_source_file(LLVMValueRef F, size_t *Len) {
   const DISubprogram *SP = unwrap<Function>(F)->getSubprogram();
   StringRef Name = SP ? SP->getFilename() : "";
@@ -145,7 +146,8 @@ bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   // A tail call copies arguments on the stack, for which LLVM reserves no room: saved registers are lost.
   if (F.getAttributes().hasAttrSomewhere(Attribute::ByVal))
     return false;
-  // The verifier allows these in no call that must be a tail call, of the conventions for such calls.
+  // In the conventions for tail calls, the verifier allows these attributes in no call that must be a tail
+  // call.
   if (F.getCallingConv() == CallingConv::Tail || F.getCallingConv() == CallingConv::SwiftTail)
     for (Attribute::AttrKind Kind : {Attribute::InReg, Attribute::InAlloca, Attribute::Preallocated, Attribute::ByRef})
       for (const Argument &A : F.args())
@@ -209,7 +211,7 @@ static bool inRegisters(const CallBase &Call) { return machineOf(*Call.getModule
 
 // Returns whether caller and call extend what they return in the same way, or nothing is returned.
 static bool extendAlike(const Function &Caller, const CallInst &Call) {
-  // Code generation does not ask what the callee itself has.
+  // Code generation ignores the attributes of the callee itself.
   const AttributeList Given = Call.getAttributes();
   for (Attribute::AttrKind Extends : {Attribute::ZExt, Attribute::SExt, Attribute::InReg})
     if (!Caller.getReturnType()->isVoidTy() && Caller.hasRetAttribute(Extends) != Given.hasRetAttr(Extends))
@@ -238,9 +240,9 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
          inRegisters(*Call) && machineOf(*Caller.getParent()).jumpsFrom(Caller) && returnOf(*Call);
 }
 
-// Returns whether nothing with an effect stands between the call and a return, which does not return a
-// constant. This is wider than what code generation turns into jumps (isInTailCallPosition, and what
-// CodeGenPrepare folds into it): where it is false, no jump is lost.
+// Returns whether nothing with an effect is between the call and a return, which does not return a constant.
+// This is wider than what code generation turns into jumps (isInTailCallPosition, and what CodeGenPrepare
+// folds into it): where it is false, no jump is lost.
 bool pcce_shim_may_be_last(LLVMValueRef V) {
   auto *Call = dyn_cast<CallInst>(unwrap(V));
   if (!Call || Call->getFunction()->getFnAttribute("disable-tail-calls").getValueAsString() == "true")

@@ -34,7 +34,7 @@ public:
   // on the function alone.
   virtual bool jumpsFrom(const llvm::Function &Caller) const = 0;
 
-  // The next ones make the code of traces. Word is the address of a word of 64 bits.
+  // The next functions make the code of traces. Word is the address of a word of 64 bits.
 
   // Appends a bit to the word, and returns whether it has become the highest one.
   virtual llvm::Value *appendBit(llvm::IRBuilder<> &B, llvm::Value *Word, bool Bit) const = 0;
@@ -42,14 +42,14 @@ public:
   virtual void appendBits(llvm::IRBuilder<> &B, llvm::Value *Word, uint64_t Bits, uint64_t Count) const = 0;
   // Returns whether a bit of the word's highest byte is set.
   virtual llvm::Value *isNearlyFull(llvm::IRBuilder<> &B, llvm::Value *Word) const = 0;
-  // Calls a function that keeps all registers but those that calls by the linker's stubs may change; the
-  // assembly follows the call.
+  // Calls a function that keeps all registers, except those that the linker's stubs may change. The assembly
+  // Behind follows the call.
   virtual void callKeepingRegisters(llvm::IRBuilder<> &B, const std::string &Callee,
                                     const std::string &Behind) const = 0;
   // Returns an instruction that calls Callee from the first byte of F: the data that F begins with.
   virtual llvm::Constant *callAtEntry(llvm::Function &F, llvm::Function &Callee) const = 0;
   // Returns instructions that jump from the first byte of F to Copy if the byte Off is 0: the data that F begins with.
-  // `Through`: Off is a pointer to the byte. They may change the register that calls by the linker's stubs change.
+  // `Through`: Off is a pointer to the byte. They may change the register that the linker's stubs change.
   virtual llvm::Constant *jumpAtEntry(llvm::Function &F, llvm::Function &Copy, llvm::GlobalVariable &Off,
                                       bool Through) const = 0;
 };
@@ -62,6 +62,6 @@ const Machine &x86_64();
 
 // The machine of a triple, or null.
 const Machine *machineOf(const llvm::Triple &T);
-// The machine of a module. Modules without a triple, and those of other machines, are taken for the first in
-// the table: what generates their code says what it cannot do.
+// The machine of a module. Modules without a triple, and those of other machines, are taken for modules of
+// the first in the table: code generation reports what it cannot do.
 const Machine &machineOf(const llvm::Module &M);

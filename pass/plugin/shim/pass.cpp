@@ -18,7 +18,7 @@ namespace {
 enum : uint32_t { PhaseModule = 0, PhaseLinkTime = 1, PhaseExplicit = 2, PhasePrint = 3, PhaseEnd = 4, PhaseSlice = 5 };
 
 // The module that a pipeline has run over, until the pipeline itself is destroyed: then all of its passes are
-// over, including those behind the last extension point, and code generation begins.
+// over, including those after the last extension point, and code generation begins.
 struct Ending {
   Module *M = nullptr;
   FunctionAnalysisManager *FAM = nullptr;
@@ -89,9 +89,9 @@ std::vector<std::string> thinLTOAtO0(const ModuleSummaryIndex *Summary) {
   return Names;
 }
 
-// Returns whether these passes end as ThinLTO's pipeline of -O0 does. That pipeline alone calls no plugin, and
-// leaves no mark in the module, but it is known which passes have run. So the pass comes behind the whole of
-// this pipeline. It also comes behind a pipeline that lists these passes one by one, which is the same.
+// Returns whether these passes end as ThinLTO's pipeline of -O0 does. That pipeline alone calls no plugin, and leaves
+// no mark in the module, but it is known which passes have run. So the pass runs after the whole of this pipeline. It
+// also runs after a pipeline that lists these passes one by one, which is the same.
 bool endInThinLTOAtO0(const std::vector<std::string> &Ran) {
   static const ModuleSummaryIndex NoSymbols(/*HaveGVs=*/false);
   static const std::vector<std::string> InOpt = thinLTOAtO0(nullptr), InLink = thinLTOAtO0(&NoSymbols);
@@ -118,9 +118,9 @@ void pcce_shim_register(void *Builder) {
     Known->HasPass = true;
     MPM.addPass(PccePass(PhaseModule, Level));
   };
-  // Clang registers its sanitizers behind the plugins. They come in front of the pass here, as they do at
-  // link time: the pass must see the calls that they insert, and they must not guard or move what the pass
-  // inserts. (Pipelines behind a link have no start.)
+  // Clang registers its sanitizers after the plugins. Here they run before the pass, as they do at link time:
+  // the pass must see the calls that they insert, and they must not guard or move what the pass inserts.
+  // (Pipelines at link time have no start.)
   PB.registerOptimizerLastEPCallback([Add, Known](ModulePassManager &MPM, OptimizationLevel Level, auto...) {
     if (!Known->HasStart)
       Add(MPM, Level);
@@ -155,7 +155,7 @@ void pcce_shim_register(void *Builder) {
         return;
       Known->HasPass = true;
       pcce_rs_run(wrap(*M), PhaseModule, 0, nullptr, 0, Known->FAM);
-      // Nothing runs behind it.
+      // Nothing runs after this pipeline.
       pcce_rs_run(wrap(*M), PhaseEnd, 0, nullptr, 0, Known->FAM);
       Known->FAM->clear();
     });

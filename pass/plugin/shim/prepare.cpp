@@ -1,4 +1,4 @@
-//===- prepare.cpp - changes in front of the analysis -------------------------===//
+//===- prepare.cpp - changes before the analysis ------------------------------===//
 
 #include "shim.h"
 
@@ -29,10 +29,10 @@ void pcce_shim_drop_debug_in_pads(LLVMValueRef V) {
         I.dropDbgRecords();
 }
 
-// Another image may replace a function of the module that does not throw by one that throws. Calls of functions that
-// do not throw are in no range of the caller's table, and an exception that comes from there ends the program; but it
-// passes if the calls around are without landing pads, since they make one range then. These calls have pads now. So
-// the table shall have a range for such a call, too.
+// Another image may replace a function of the module that does not throw by one that throws. A call of a function that
+// does not throw is in no range of the caller's exception table, and an exception that comes out of it ends the
+// program. It would pass if the calls around had no landing pads, since all are one range then; but these calls have
+// pads now. So the table must have a range for such a call, too.
 void pcce_shim_distrust_replaceable(LLVMModuleRef M) {
   const auto HasTable = [](const User *By) {
     auto *Call = dyn_cast<CallBase>(By);
@@ -64,7 +64,7 @@ void pcce_shim_catch_escapes(void *Analyses, LLVMValueRef V) {
     ;
   for (CallInst *Call : Kept)
     Call->removeFnAttr(Attribute::NoUnwind);
-  // A pad that catches only some types is passed by others. As a clean-up, it resumes them.
+  // Exceptions of other types pass a pad that catches only some types. A clean-up pad gets them, and resumes.
   for (BasicBlock &BB : F)
     if (LandingPadInst *Pad = BB.getLandingPadInst(); Pad && !catchesAll(*Pad))
       Pad->setCleanup(true);
@@ -77,8 +77,8 @@ void pcce_shim_blocks_changed(void *Analyses, LLVMValueRef V) {
   FAM.invalidate(*unwrap<Function>(V), PreservedAnalyses::none());
 }
 
-// Gives the call a return of its own as well, as code generation would. Then it returns the branch that was
-// there, to be unlinked.
+// Marks the call as kept, and gives it a return of its own, as code generation would. Returns the branch that
+// this return replaces, to be unlinked; null if there was none.
 LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef V) {
   auto *Call = unwrap<CallInst>(V);
   BasicBlock *Block = Call->getParent();
@@ -93,7 +93,7 @@ LLVMValueRef pcce_shim_keep_tail_call(LLVMValueRef V) {
   return wrap(Branch);
 }
 
-// Calls Callee directly where the call's pointer is its address. The call itself remains for all others.
+// Calls Callee directly where the call's pointer is its address. The call itself remains for other targets.
 // Returns the direct call; null if their types do not allow it.
 LLVMValueRef pcce_shim_compare_target(void *Analyses, LLVMValueRef V, LLVMValueRef CalleeV) {
   auto &Call = *unwrap<CallBase>(V);
@@ -143,7 +143,7 @@ static bool callTrapFunction(Instruction &I) {
 }
 
 // Inserts calls that code generation would insert: of functions' hooks (mcount, __cyg_profile_func_enter)
-// after inlining, and in the place of traps. Returns whether there are any.
+// after inlining, and of functions that replace traps. Returns whether there are any.
 bool pcce_shim_insert_late_calls(void *Analyses, LLVMModuleRef MR) {
   auto &FAM = *static_cast<FunctionAnalysisManager *>(Analyses);
   bool Any = false;

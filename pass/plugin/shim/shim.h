@@ -1,11 +1,11 @@
 //===- shim.h - what LLVM's C API lacks -----------------------------------===//
 //
 // All the C++ of the project: it registers the pass with the pass builder (pass.cpp), answers questions about
-// IR (facts.cpp), and makes changes in front of the analysis (prepare.cpp) and behind it (change.cpp,
-// trace.cpp), as far as the C API lacks functions for them. It also makes objects without code
-// (skeleton.cpp), and generates code to be measured (code.cpp). It makes no decisions: these are in Rust
-// (src/), which declares these functions in src/llvm/shim.rs. What depends on the machine is in machine.h,
-// and what depends on the version of LLVM in versions.h.
+// IR (facts.cpp), and makes changes before the analysis (prepare.cpp) and after it (change.cpp, trace.cpp),
+// as far as the C API lacks functions for them. It also makes objects without code (skeleton.cpp), and
+// generates code to be measured (code.cpp). It makes no decisions: these are in Rust (src/), which declares
+// these functions in src/llvm/shim.rs. Code that depends on the machine is in machine.h, and code that
+// depends on the version of LLVM in versions.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -120,7 +120,7 @@ bool pcce_shim_frame_offsets(void *Analyses, LLVMModuleRef M, uint32_t Level, bo
 
 // Metadata of sibling calls that the pass keeps.
 inline constexpr char KeptTailCall[] = "pcce.tail";
-// Metadata of calls through pointers that are reached only by other targets than those compared with.
+// Metadata of calls through pointers that remain for targets other than those compared with.
 inline constexpr char Compared[] = "pcce.compared";
 
 // The return that the call's block ends with, or the shared one that it branches to directly (code generation

@@ -74,7 +74,7 @@ void pcce_shim_references(LLVMValueRef V, ReferenceCallback OnReference, void *C
   }
 }
 
-// Replaces the body of a function by this assembly. Nothing is put in front of it or behind it.
+// Replaces the body of a function by this assembly. Nothing is put before it or after it.
 void pcce_shim_replace_body(LLVMValueRef V, const char *Asm, size_t Len) {
   Function &F = *unwrap<Function>(V);
   LLVMContext &Context = F.getContext();
@@ -107,7 +107,7 @@ void pcce_shim_replace_body(LLVMValueRef V, const char *Asm, size_t Len) {
   B.CreateUnreachable();
 }
 
-// Removes what only bodies need.
+// Removes debug information, which only bodies need.
 void pcce_shim_drop_debug(LLVMModuleRef M) { StripDebugInfo(*unwrap(M)); }
 
 // Puts bytes into a section that tools leave alone and linkers leave out.

@@ -16,7 +16,7 @@
 
 using namespace llvm;
 
-// Calls a function of another object, which does not throw, in front of the instruction.
+// Calls a function of another object, which does not throw, before the instruction.
 void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const LLVMValueRef *Arguments, size_t Count,
                           bool KeepsRegisters) {
   Instruction *I = unwrap<Instruction>(At);
@@ -40,8 +40,8 @@ void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const L
 }
 
 // Replaces each call of the function `Name(code, bits, function, node, left)` by code that appends the bits
-// to the word Pending. Flush is called when the leading one has become the highest bit; or in front, if
-// several bits might move it that far. The section Places gets a row for the place behind that call.
+// to the word Pending. Flush is called when the leading one has become the highest bit; or, for several bits,
+// before they might move it that far. The section Places gets a row for the place after the call of Flush.
 void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValueRef PendingV, const char *Flush,
                             const char *Places, const char *Functions) {
   Module &M = *unwrap(MR);
@@ -56,8 +56,8 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
     auto Argument = [&](unsigned N) { return cast<ConstantInt>(Call->getArgOperand(N))->getZExtValue(); };
     const uint64_t Code = Argument(0);
     const uint64_t Bits = Argument(1);
-    // Assembly records the place, wherever code generation puts the call, and however often. The assembly
-    // calls, so that LLVM's assumptions about the stack must hold for a function that does.
+    // Assembly records the place, wherever code generation puts the call, and however often. LLVM does not
+    // know that the assembly calls, so the red zone must stay unused.
     const std::string Row = std::string("771:\n.pushsection ") + Places + ",\"\",@progbits\n.quad 771b, " + Functions +
                             std::to_string(Argument(2)) + "\n.long " + std::to_string(Argument(3)) + ", " +
                             std::to_string(Argument(4)) + "\n.popsection";
@@ -136,13 +136,13 @@ void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
   FunctionCallee Enter =
       F.getParent()->getOrInsertFunction(StringRef(Name, Len), Type::getVoidTy(F.getContext()));
   auto *Callee = cast<Function>(Enter.getCallee());
-  // It is in the same image.
+  // The callee is in the same image.
   Callee->setVisibility(GlobalValue::HiddenVisibility);
   Callee->setDSOLocal(true);
   F.setPrologueData(machineOf(*F.getParent()).callAtEntry(F, *Callee));
 }
 
-// A name for the place so many bytes behind the function's beginning, which ends with the object.
+// A name, local to the object, for the place that many bytes after the function's beginning.
 LLVMValueRef pcce_shim_trace_behind(LLVMValueRef V, const char *Name, size_t Len, uint64_t Bytes) {
   Function &F = *unwrap<Function>(V);
   Constant *Offset = ConstantInt::get(Type::getInt64Ty(F.getContext()), Bytes);
@@ -158,12 +158,12 @@ void pcce_shim_trace_call_to(LLVMValueRef V, LLVMValueRef Name) {
   unwrap<CallBase>(V)->setCalledOperand(unwrap(Name));
 }
 
-// Returns whether assembly defines a label that must not be there twice. A numbered one may be, and one with the
-// number that LLVM gives each copy.
+// Returns whether assembly defines a label of which there must be no copy. Copies may define numeric labels, and labels
+// with the number that LLVM gives each copy.
 static bool definesLabel(StringRef Assembly) {
   for (size_t Colon = Assembly.find(':'); Colon != StringRef::npos; Colon = Assembly.find(':', Colon + 1)) {
     StringRef Name = Assembly.take_front(Colon);
-    // It has the number of its copy.
+    // The label has the number of its copy.
     if (Name.ends_with("${:uid}"))
       continue;
     // The colon of the number itself.
@@ -177,8 +177,8 @@ static bool definesLabel(StringRef Assembly) {
   return false;
 }
 
-// Returns whether only instructions of F use the constant, directly or in others. The variables whose initializers use
-// it go into Tables.
+// Returns whether only instructions of F use the constant, directly or in other constants. The variables whose
+// initializers use it go into Tables.
 static bool isUsedWithin(const Constant &C, const Function &F, SmallPtrSetImpl<GlobalVariable *> &Tables) {
   for (const User *U : C.users()) {
     if (auto *I = dyn_cast<Instruction>(U)) {
@@ -193,8 +193,8 @@ static bool isUsedWithin(const Constant &C, const Function &F, SmallPtrSetImpl<G
   return true;
 }
 
-// Finds the tables with addresses of the function's blocks, such as interpreters have. Returns false if code or data of
-// others has such addresses.
+// Finds the tables with addresses of the function's blocks, such as interpreters have. Returns false if other code or
+// data has such addresses.
 static bool findTables(const Function &F, SmallPtrSetImpl<GlobalVariable *> &Tables) {
   for (const BasicBlock &Block : F)
     if (const BlockAddress *Address = Block.hasAddressTaken() ? BlockAddress::lookup(&Block) : nullptr)
@@ -207,7 +207,7 @@ static bool findTables(const Function &F, SmallPtrSetImpl<GlobalVariable *> &Tab
   });
 }
 
-// Returns whether the function can stand twice in the module.
+// Returns whether the module can have a copy of the function.
 bool pcce_shim_can_be_copied(LLVMValueRef V) {
   const Function &F = *unwrap<Function>(V);
   if (F.hasFnAttribute(Attribute::Naked) || F.hasPrologueData() || F.hasPrefixData() || F.isPresplitCoroutine())

@@ -23,7 +23,7 @@
 #include "llvm/Passes/PassPlugin.h"
 #endif
 
-// build.rs has chosen the layout of what llvmGetPassPluginInfo returns (src/lib.rs).
+// build.rs has chosen the layout of the result of llvmGetPassPluginInfo (src/lib.rs).
 static_assert(LLVM_PLUGIN_API_VERSION == PCCE_PLUGIN_API, "LLVM wants another structure of a plugin");
 
 namespace pcce {
@@ -32,7 +32,7 @@ namespace pcce {
 using TripleName = llvm::Triple;
 // The target machine with the parts of the code generator.
 using CodeGenMachine = llvm::TargetMachine;
-// The branch behind a call that was an invoke.
+// Sets the location of the branch after a call that was an invoke.
 inline void setBranchLocation(llvm::BranchInst *Branch, const llvm::DebugLoc &Location) {
   Branch->setDebugLoc(Location);
 }

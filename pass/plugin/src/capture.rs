@@ -1,7 +1,7 @@
 //! Objects whose code is generated at the link. At the end of a module's pipeline, its bitcode and its facts
-//! go into sections of the object, and a skeleton takes the place of its code ([`pcce_abi::skeleton`]).
+//! go into sections of the object, and a skeleton replaces its code ([`pcce_abi::skeleton`]).
 //!
-//! The module is the one that code generation gets, behind all passes on IR. Its facts are read as they will
+//! The module is the one that code generation gets, after all passes on IR. Its facts are read as they will
 //! be when the pass rewrites it ([`crate::generate`]), except for landing pads, which depend on the whole
 //! program.
 
@@ -23,7 +23,7 @@ use crate::machine::{Machine, Refer};
 use crate::pass::{Job, Read, fnv1a, producer};
 use crate::prepare;
 
-/// The name of functions of a skeleton that have code for the sake of its assembly.
+/// The name of functions of a skeleton that have code because it contains assembly.
 const ASSEMBLY: &str = "__pcce_assembly";
 
 /// A label at the beginning of each body of a skeleton.
@@ -38,7 +38,7 @@ pub struct Kept {
     pub id: u64,
 }
 
-/// Keeps a module as it is behind all passes on IR.
+/// Keeps a module as it is after all passes on IR.
 pub fn kept(module: Module<'_>) -> Kept {
     module.name_globals();
     let command = std::env::var(pcce_options::COMMAND_VARIABLE).unwrap_or_default();
@@ -50,7 +50,7 @@ pub fn kept(module: Module<'_>) -> Kept {
     let output = text("output").strip_prefix(text("folder")).unwrap_or(text("output"));
     let mut name = output.as_os_str().as_encoded_bytes().to_vec();
     if std::env::var_os(pcce_options::REPEATED_VARIABLE).is_some() {
-        // Each compilation is a process.
+        // Each compilation is a process, so its number and the time tell repeated ones apart.
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         name.extend(time.to_le_bytes());
         name.extend(std::process::id().to_le_bytes());
@@ -71,8 +71,8 @@ pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
     let module = run.module();
     let facts = read(job, module)?;
     let bodies = bodies(job, module, facts.as_ref().map(|(facts, _)| facts), id);
-    // Assembly calls them. Code generation in the order of calls (-enable-ipra) would leave out functions
-    // without callers.
+    // Only the assembly of skeletons calls local functions. Code generation in the order of calls
+    // (-enable-ipra) would leave out functions without callers.
     let mut local: Vec<_> = bodies.iter().map(|body| body.function).filter(|f| f.linkage().local).collect();
     local.extend(bodies.iter().filter_map(|body| body.assembly));
     module.keep_functions(&local);
@@ -85,11 +85,10 @@ pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
     let names: String = names.iter().map(|name| format!("{name}\0")).collect();
     module.embed(skeleton::NAMES_SECTION, names.as_bytes());
     if let Some((facts, symbols)) = facts {
-        // The linker has read the runtime where its archives of other functions need it, as behind the code
-        // to come.
+        // With this reference, the linker extracts the runtime at the same position as for the code to come.
         rewrite::refer_to_runtime(module);
-        // The runtime refers to these, and shared libraries have them, too: GNU ld refuses theirs for hidden
-        // ones.
+        // The runtime refers to these symbols, and shared libraries define them, too: GNU ld refuses a
+        // library's definition for a hidden symbol.
         job.emit_paths(module);
         module.embed(skeleton::FACTS_SECTION, &pcce_dictionary::unlinked::to_bytes(&symbols, &facts));
     }
@@ -97,7 +96,7 @@ pub fn capture(job: &Job<'_>, run: &mut Run) -> Result<(), Error> {
     Ok(())
 }
 
-/// Records in the object which module it is of.
+/// Records in the object the module that it belongs to.
 pub fn emit_id(module: Module<'_>, section: &str, magic: [u8; 8], id: u64) {
     let row = [magic, id.to_le_bytes()].concat();
     module.append_asm(&format!(
@@ -169,10 +168,11 @@ fn read(job: &Job<'_>, module: Module<'_>) -> Result<Option<(Facts, pcce_diction
     Ok(Some((facts, plan.symbols)))
 }
 
-/// What replaces the code of a function.
+/// The replacement of a function's code.
 struct Body<'m> {
     function: Function<'m>,
-    /// A copy of its code, if it has assembly. This may define names and sections that other modules use.
+    /// A copy of the code, if it contains assembly, which may define names and sections that other modules
+    /// use.
     assembly: Option<Function<'m>>,
     text: String,
 }
@@ -197,8 +197,7 @@ fn bodies<'m>(job: &Job<'_>, module: Module<'m>, facts: Option<&Facts>, id: u64)
     bodies.collect()
 }
 
-/// Returns whether a name can stand in quotes in inline assembly, where some characters choose between
-/// dialects.
+/// Returns whether a name can be quoted in inline assembly, where some characters choose between dialects.
 fn can_be_written(name: &str) -> bool {
     emit::can_be_written(name) && !name.contains(['{', '|', '}'])
 }
@@ -216,10 +215,11 @@ fn body(machine: &dyn Machine, number: u32, id: u64, called: &[&str], references
             None => _ = writeln!(asm, "{}", byte_directive(code.no_call)),
         }
     }
-    // No other image can define it, so no linker leaves the reference open.
+    // No other image can define a hidden symbol, so no linker leaves the reference open.
     let marker = skeleton::ENCODED_SYMBOL;
     let _ = writeln!(asm, ".hidden {marker}\n{}", refer(Refer::Data, marker));
-    // Code refers to the runtime, so that linkers extract its archive members at the same position.
+    // The code to come refers to the runtime. The skeleton does, too, so that linkers extract members of its
+    // archive at the same position.
     if number != skeleton::NO_FUNCTION {
         let _ = writeln!(asm, "{}", refer(Refer::Data, pcce_abi::VERSION_SYMBOL));
     }

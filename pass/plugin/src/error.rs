@@ -1,6 +1,6 @@
 //! Errors of the pass. Each ends the compilation. Its text names the thing, the cause and the cure.
 
-/// What ends the compilation.
+/// An error that ends the compilation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,7 +19,7 @@ pub enum Error {
         /// The module's identifier.
         module: String,
     },
-    /// The pass runs in front of link-time optimisation, for which the module was compiled.
+    /// The pass runs before link-time optimisation, for which the module was compiled.
     #[error(
         "{module} is compiled for link-time optimisation (-flto); give the plugin to the linker instead \
          (-Wl,--load-pass-plugin=…), as pcce-clang does"
@@ -51,13 +51,13 @@ pub enum Error {
     /// LLVM's verifier rejects the module.
     #[error("the instrumented module is broken, please report it: {said}")]
     Broken {
-        /// What it says.
+        /// The verifier's message.
         said: String,
     },
     /// Code cannot be generated here, or a copy of the module cannot be made.
     #[error("{said}")]
     NoCode {
-        /// What LLVM says.
+        /// LLVM's message.
         said: String,
     },
 }

@@ -79,7 +79,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
         {
             (program, code) = again;
         }
-        // For these functions, the program uses another module's body.
+        // The program uses another module's body of these functions.
         let is_dropped = |number: usize, code: &Code<'_>| {
             slice.functions.get(number).is_some_and(|function| !function.kept)
                 && code.functions()[number].value.is_in_group()
@@ -160,7 +160,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
     Ok(())
 }
 
-/// The program, in which the module sees whose calls call nothing back.
+/// The program, with the calls marked that call nothing back, as the link step knows.
 fn with_silent(program: &Program, slice: &Slice) -> Program {
     let mut program = program.clone();
     for (function, decided) in program.functions.iter_mut().zip(&slice.functions) {
@@ -204,7 +204,8 @@ fn counted<'a>(counts: &'a SliceCounts, code: &Code<'_>) -> Option<Vec<count::Co
 /// The calls of each function in the order of the slice: its own, and the direct calls of comparisons.
 type Calls<'m> = Vec<Vec<Option<Call<'m>>>>;
 
-/// Makes the comparisons of pointers. Returns none if there are none, so that the calls are as in the code.
+/// Makes the comparisons of pointers. None if the slice has no comparison: then the calls are those of the
+/// code.
 fn compare<'m>(module: Module<'m>, code: &Code<'m>, slice: &Slice) -> Option<Calls<'m>> {
     if slice.functions.iter().all(|function| function.compared.is_empty()) {
         return None;

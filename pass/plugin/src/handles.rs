@@ -1,5 +1,5 @@
 //! The code of a program: handles into LLVM's module, in the order of the functions and calls of
-//! [`crate::facts::Program`].
+//! [`pcce_model::Program`].
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -20,7 +20,7 @@ pub struct FunctionCode<'m> {
     pub comes_back: Vec<Block<'m>>,
     /// Calls that can return twice (`setjmp`, `vfork`).
     pub returns_twice: Vec<Call<'m>>,
-    /// The points just before the activation ends: `ret`, or the tail call in front of it, and `resume`.
+    /// The points just before the activation ends: `ret`, or the tail call before it, and `resume`.
     pub exits: Vec<Instruction<'m>>,
 }
 
@@ -45,7 +45,7 @@ impl<'m> FunctionCode<'m> {
         }
     }
 
-    /// The code of a thunk that calls on ([`Function::thunk`]).
+    /// The code of a thunk ([`Function::thunk`]).
     pub fn of_thunk(call: Call<'m>) -> Self {
         let mut code = Self { calls: vec![call], ..Self::new(call.function()) };
         for block in code.value.blocks() {
@@ -106,10 +106,10 @@ impl<'m> Code<'m> {
     }
 }
 
-/// Second bodies of functions. A function without one stands for itself.
+/// Second bodies of functions. A function without a second body is listed with its only body.
 pub struct SecondBodies<'m> {
     pub code: Code<'m>,
-    /// Which functions have one, in the order of their numbers.
+    /// Whether each function has a second body, in the order of their numbers.
     is_second: Vec<bool>,
     suffix: &'static str,
 }
@@ -133,8 +133,8 @@ impl<'m> SecondBodies<'m> {
         self.is_second[function.index()]
     }
 
-    /// Makes the push thunks of second bodies, behind those of the first ones in `code`. Of each are given its caller
-    /// and calls, and its name.
+    /// Makes the push thunks of second bodies, after those of the first bodies in `code`. `thunks` has the caller, the
+    /// calls and the name of each.
     pub fn make_push_thunks<'a>(
         &mut self,
         code: &Code<'m>,
@@ -196,7 +196,7 @@ impl Source for Code<'_> {
     fn fits_thunk(&self, function: FunctionId, call: usize) -> bool {
         let call = self.call(function, call);
         let mut known = self.looks_at_caller.borrow_mut();
-        // Such a callee would see the thunk.
+        // A callee that looks at its caller would see the thunk.
         call.can_go_through_thunk()
             && !call
                 .called()

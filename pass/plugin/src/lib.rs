@@ -38,7 +38,7 @@ pub struct PassPluginLibraryInfo {
     plugin_name: *const c_char,
     plugin_version: *const c_char,
     register: extern "C" fn(*mut c_void),
-    /// Called in front of code generation, if there is such a function.
+    /// Called before code generation, if it is set.
     #[cfg(plugin_api_2)]
     pre_code_gen: Option<extern "C" fn()>,
 }
@@ -89,8 +89,8 @@ extern "C" fn pcce_rs_generates() -> bool {
 /// Runs the pass on a module. Returns whether it was changed.
 ///
 /// # Safety
-/// Called by the shim only: a live module, one of its phases, the pipeline's optimisation level,
-/// `options_len` bytes of text, and the function analyses of the running pass manager.
+/// Called by the shim only, with a live module, a phase, the pipeline's optimisation level, `options_len`
+/// bytes of text, and the function analyses of the running pass manager.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pcce_rs_run(
     module: *mut LLVMModule,

@@ -34,9 +34,9 @@ pub enum Phase {
     Explicit = 2,
     /// As `print<pcce-frames>` in a pipeline: prints the frame offsets of the module, which stays as it is.
     Print = 3,
-    /// Behind the pipeline of a module, in front of code generation.
+    /// After the pipeline of a module, before code generation.
     End = 4,
-    /// In front of code generation from bitcode that comes out of such a pipeline.
+    /// Before code generation from the bitcode that [`crate::capture`] has kept.
     Slice = 5,
 }
 
@@ -55,7 +55,7 @@ pub struct Job<'a> {
     profile: Option<Profile>,
     /// The module is the whole program after link-time resolution.
     whole_program: bool,
-    /// The module belongs to an executable: its graph has an open node.
+    /// The graph has an open node: the module belongs to an executable, or the link step encodes it.
     open: bool,
     /// The link step encodes the module, together with the other modules of its image.
     linked: bool,
@@ -143,8 +143,9 @@ impl<'a> Job<'a> {
         wanted: Wanted,
     ) -> Result<Self, Error> {
         let whole_program = phase == Phase::LinkTime || options.whole_program;
-        // Without the wrapper, which passes on the kind of the output, code for shared libraries is known by
-        // -fPIC. Nothing would tell the library's numbers and open calls from the executable's.
+        // The wrapper passes on the kind of the output. Without it, -fPIC marks code for shared libraries.
+        // Such code gets no open node, since nothing would tell the library's numbers and open calls from the
+        // executable's.
         let for_library = module.has_flag("PIC Level") && !module.has_flag("PIE Level");
         let open = whole_program && options.makes_executable().unwrap_or(!for_library);
         let linked = matches!(phase, Phase::End | Phase::Slice);
@@ -154,7 +155,8 @@ impl<'a> Job<'a> {
         let common = &options.common;
         let trusts_streams = open && !linked && !entered.makes_streams();
         let mut no_callback = NoCallback::new(trusts_streams, &wanted, options.publish);
-        // A traced program may call a function of that name in another image, which is traced too.
+        // Another image of a traced program may define a function of the C++ library (`operator new`), and be
+        // traced, too.
         if !entered.sets_handlers() && common.trace.is_none() {
             no_callback = no_callback.trusting_cxx();
         }
@@ -190,7 +192,7 @@ impl<'a> Job<'a> {
 
     /// Returns warnings about targets that the program lacks.
     fn missing_targets(&self, module: Module<'_>) -> Vec<String> {
-        // All libraries of a program often share one command line.
+        // Libraries often share the program's command line, so they do not report missing targets.
         let Some(targets) = self.targets.as_ref().filter(|_| self.open) else { return Vec::new() };
         let functions = module.functions().into_iter();
         let functions = functions.flat_map(|f| [Some(f.name()), f.source_name()].into_iter().flatten());
@@ -219,8 +221,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Prepares the module. `elsewhere` returns the facts of the rest of the program about the function of a
-    /// number.
+    /// Prepares the module. `elsewhere` returns, for the number of a function, the facts of the rest of the
+    /// program about it.
     pub fn prepare<'e>(&self, run: &mut Run, elsewhere: impl Fn(usize) -> Elsewhere<'e>) {
         prepare::control_flow(run, &self.no_callback, &self.entered, self.in_executable(), elsewhere);
     }
@@ -280,7 +282,7 @@ impl<'a> Job<'a> {
         Ok(Some(used.map(|used| used.relied_on(&program)).unwrap_or_default()))
     }
 
-    /// Returns whether the code is certainly an executable's that is encoded as a whole.
+    /// Returns whether the code certainly belongs to an executable that is encoded as a whole.
     pub fn in_executable(&self) -> bool {
         self.open && !self.for_library
     }

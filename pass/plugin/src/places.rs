@@ -2,8 +2,8 @@
 
 use crate::llvm::{Call, Instruction, Opcode};
 
-/// The instruction in front of which code behind a call goes; none if the call does not return, or returns
-/// elsewhere.
+/// The place for code after a call: the instruction to insert it before. None if the call does not return, or
+/// returns elsewhere.
 pub fn behind(call: Call<'_>) -> Option<Instruction<'_>> {
     let next = match call.opcode() {
         Opcode::Invoke => call.normal_destination()?.on_edge_from(call.block()).first_after_pads(),
@@ -23,9 +23,9 @@ pub fn returns(call: Call<'_>) -> bool {
     next.is_some_and(|next| next.opcode() != Opcode::Unreachable)
 }
 
-/// The instruction in front of which code before a call goes. If the call's pointer is loaded for this call
-/// only, it is the load: machines can load and call in one instruction, but LLVM does so only if nothing is
-/// stored in between. `restores`: the state is restored where control arrives without a return.
+/// The place for code before a call: the instruction to insert it before. If the call's pointer is loaded for
+/// this call only, that is the load: machines can load and call in one instruction, but LLVM emits that only
+/// if nothing is stored in between. `restores`: the state is restored where control arrives without a return.
 pub fn in_front_of(call: Call<'_>, restores: bool) -> Instruction<'_> {
     let called = call.called().as_instruction();
     let is_own_load =
@@ -35,7 +35,7 @@ pub fn in_front_of(call: Call<'_>, restores: bool) -> Instruction<'_> {
     if std::iter::successors(load.next(), |at| at.next()).take_while(|&at| at != *call).any(calls) {
         return *call;
     }
-    // The state may be restored here, which must come in front of the load as well.
+    // The state may be restored here: that code must come before the load, too.
     let arrives =
         |at: Instruction<'_>| matches!(at.opcode(), Opcode::Call | Opcode::Phi | Opcode::LandingPad);
     if restores && load.previous().is_none_or(arrives) { *call } else { load }

@@ -138,7 +138,7 @@ struct Function<'a> {
     base: u32,
     roles: &'a [Role],
     callees: &'a [Callee],
-    /// The results of functions that are done.
+    /// The results of functions that are solved.
     known: &'a [Option<First>],
     sets: &'a [Vec<u32>],
     next: &'a [u32],
@@ -160,7 +160,7 @@ impl Function<'_> {
         }
         break_cycles(self.sets, self.next, &mut self.chosen);
         self.fill();
-        // Lines 6 to 11: nodes behind which there may be nothing.
+        // Lines 6 to 11: nodes after which there may be nothing.
         let special: Vec<usize> =
             (0..count).filter(|&node| !self.chosen[node] && self.firsts[node].nothing).collect();
         special.iter().for_each(|&node| self.chosen[node] = self.callees[node] != Callee::NoSite);
@@ -216,7 +216,7 @@ impl Function<'_> {
         }
     }
 
-    /// The nodes in front of each node.
+    /// The nodes before each node.
     fn before(&self) -> Vec<Vec<u32>> {
         let mut before = vec![Vec::new(); self.callees.len()];
         for (node, &set) in (0..).zip(self.next) {
@@ -249,7 +249,7 @@ impl Function<'_> {
         }
     }
 
-    /// Lines 15 to 19: the site writes nothing, if the next numbers can be told without it.
+    /// Lines 15 to 19: the site writes nothing, if the next numbers can be determined without it.
     fn remove(&mut self, node: usize, before: &[Vec<u32>]) {
         self.chosen[node] = false;
         let mut old: Vec<(usize, First)> = Vec::new();

@@ -28,16 +28,16 @@ pub struct Block {
 pub enum Role {
     /// An event without bits of its own.
     Event,
-    /// An event that always has bits behind it.
+    /// An event that always has bits after it.
     MarksBehind,
-    /// An event that always has bits in front of it: the thread may end in it.
+    /// An event that always has bits before it: the thread may end in it.
     MarksBefore,
     Return,
 }
 
 impl Flow {
-    /// The sets of nodes that may come next, the index of the entry's set, and that of the set behind each
-    /// node.
+    /// The sets of nodes that may come next, the index of the entry's set, and the index of the set after
+    /// each node.
     pub(crate) fn sets(&self) -> (Vec<Vec<u32>>, u32, Vec<u32>) {
         let firsts = self.firsts();
         let mut sets: Vec<Vec<u32>> = Vec::new();
@@ -48,7 +48,7 @@ impl Flow {
                 sets.len() as u32 - 1
             })
         };
-        let behind = |block: &Block| union(block.successors.iter().map(|&to| &firsts[to as usize]));
+        let after = |block: &Block| union(block.successors.iter().map(|&to| &firsts[to as usize]));
         let first = number(firsts.first().cloned().unwrap_or_default());
         let mut next = vec![first; self.roles.len()];
         for block in &self.blocks {
@@ -56,7 +56,7 @@ impl Flow {
                 next[pair[0] as usize] = number(vec![pair[1]]);
             }
             if let Some(&last) = block.nodes.last() {
-                next[last as usize] = number(behind(block));
+                next[last as usize] = number(after(block));
             }
         }
         (sets, first, next)
@@ -72,7 +72,7 @@ impl Flow {
             }
         }
         let mut firsts: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
-        // Components come behind the components that they lead to.
+        // Components come after the components that they lead to.
         for component in tarjan_scc(&empty) {
             let members = component.iter().map(|place| &self.blocks[place.index()]);
             let set = union(members.flat_map(|block| {

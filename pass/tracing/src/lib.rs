@@ -28,9 +28,9 @@ pub struct Placement {
     pub sets: Vec<Vec<u32>>,
     /// The set at the entry: an index into [`Placement::sets`].
     pub first: u32,
-    /// The set behind each node.
+    /// The set after each node.
     pub next: Vec<u32>,
-    /// The bits that each node writes in front of itself.
+    /// The bits that each node writes before itself.
     pub codes: Vec<Code>,
     /// For each node, the node that represents it: returns that may follow the same node are one event, the
     /// first of them.
@@ -45,7 +45,7 @@ pub struct Placement {
 pub fn place(flow: &Flow) -> Placement {
     let (mut sets, first, next) = flow.sets();
     let same = merge_returns(flow, &mut sets);
-    // Merging may make sets equal. They stay, since a function has few of them.
+    // Merging may make sets equal. Equal sets stay, since a function has few of them.
     let mut frequencies = vec![0.0; flow.roles.len()];
     for block in &flow.blocks {
         for &node in &block.nodes {
@@ -59,8 +59,8 @@ pub fn place(flow: &Flow) -> Placement {
     for node in prefix_code::on_silent_cycles(flow, &sets, &next, &codes, &frequencies) {
         codes[node as usize] = Code { value: 0, bits: 1 };
     }
-    for (node, &stands) in same.iter().enumerate() {
-        codes[node] = codes[stands as usize];
+    for (node, &representative) in same.iter().enumerate() {
+        codes[node] = codes[representative as usize];
     }
     Placement { sets, first, next, codes, same }
 }

@@ -88,8 +88,8 @@ fn shorten(component: &[u32], sets: &[Vec<u32>], in_sets: &[Vec<u32>], codes: &m
     }
 }
 
-/// The shortest code of at least one bit, and less than `below` bits, that does not conflict with the taken
-/// ones.
+/// The shortest code of at least one bit, and fewer than `less_than` bits, that does not conflict with the
+/// taken ones.
 fn shortest_free(mut taken: Vec<Code>, less_than: u8) -> Option<Code> {
     // A code is a range of numbers of LONGEST bits, those that begin with it. The other codes are disjoint or
     // equal.
@@ -119,9 +119,9 @@ fn prefix_code(weights: &[f64]) -> Vec<Code> {
         return vec![Code::default(); weights.len()];
     }
     // Scaling the weights to 2^16 to 1 bounds the lengths.
-    let most = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let heaviest = weights.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let mut scaled: Vec<u64> =
-        weights.iter().map(|w| (w / most * 65536.0).clamp(1.0, 65536.0).round() as u64).collect();
+        weights.iter().map(|w| (w / heaviest * 65536.0).clamp(1.0, 65536.0).round() as u64).collect();
     loop {
         let lengths = lengths(&scaled);
         if lengths.iter().all(|&bits| bits <= LONGEST) {

@@ -1,5 +1,5 @@
 //! Unconditional recursion: functions that call each other on all paths. No single function shows that its
-//! calls are a cycle, and without a bit the trace would not tell how often the cycle was executed.
+//! calls are a cycle, and without a bit the trace would not show how often the cycle was executed.
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::DiGraph;
@@ -10,11 +10,12 @@ use crate::{Code, Flow, Placement, Role};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
     Function(u32),
-    /// One of another module, which may call any function of this one.
+    /// A function of another module, which may call any function of this one.
     Elsewhere,
 }
 
-/// Makes each call that may be on such a cycle write a bit. `of` returns a function's flow, and what each node calls.
+/// Makes each call that may be on such a cycle write a bit. `of` returns a function's flow, and the callee of each
+/// node.
 pub fn mark_recursion<'f>(
     functions: &mut [Placement],
     of: impl Fn(usize) -> (&'f Flow, Vec<Option<Called>>),
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_nothing_decides_are_told_where_they_come_again() {
+    fn calls_on_unconditional_cycles_write_a_bit() {
         let flows = [straight(2), straight(1), straight(1)];
         // The first function calls the last one, and then the second one, which calls the first.
         let calls: [&[Option<u32>]; 3] = [&[Some(2), Some(1), None], &[Some(0), None], &[None, None]];
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn calls_of_other_modules_may_come_again() {
         let calls: [&[Option<u32>]; 1] = [&[Some(u32::MAX), Some(u32::MAX), None]];
-        // What comes behind the bit needs none.
+        // Calls after the bit need none.
         assert_eq!(bits(&[straight(2)], &calls), [vec![1, 0, 0]]);
         // A call of another function comes first, which calls the module's first one again, or another module.
         let flows = [straight(2), straight(1)];
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_anyway_costs_nothing_more() {
+    fn cycles_with_bits_of_their_own_get_no_more() {
         // The function calls itself on one path.
         let mut flow = straight(1);
         flow.blocks = vec![
@@ -117,7 +118,7 @@ mod tests {
             Block { nodes: vec![1], successors: vec![], frequency: 1.0 },
         ];
         assert_eq!(bits(&[flow], &[&[Some(0), None]]), [vec![1, 1]]);
-        // The function calls itself behind a call through a pointer, which writes a bit.
+        // The function calls itself after a call through a pointer, which writes a bit.
         let mut flow = straight(2);
         flow.roles[0] = Role::MarksBehind;
         assert_eq!(bits(&[flow], &[&[None, Some(0), None]]), [vec![0, 0, 0]]);

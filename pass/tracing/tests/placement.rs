@@ -1,11 +1,11 @@
-//! Placements of random functions against a checker that shares no code with what makes them.
+//! Placements of random functions against a checker that shares no code with the crate.
 
 use std::collections::{BTreeSet, HashSet};
 
 use pcce_tracing::{Baseline, Block, Callee, Flow, Placement, Role, numbered, place};
 use proptest::prelude::*;
 
-/// The nodes that may come when control stands in front of the `at`-th node of a block.
+/// The nodes that may come next when control is before the `at`-th node of a block.
 fn nexts(flow: &Flow, block: usize, at: usize) -> BTreeSet<u32> {
     let (mut found, mut seen, mut waiting) = (BTreeSet::new(), HashSet::new(), vec![(block, at)]);
     while let Some((block, at)) = waiting.pop() {
@@ -26,9 +26,10 @@ fn bits(placement: &Placement, node: u32) -> String {
     (0..code.bits).rev().map(|bit| if code.value >> bit & 1 == 1 { '1' } else { '0' }).collect()
 }
 
-/// What is wrong with a placement: something that a reader could not tell apart.
+/// A fault of a placement: it is wrong about the nodes that may come next, or a reader could not tell them
+/// apart.
 fn fault(flow: &Flow, placement: &Placement) -> Option<String> {
-    let stands = |nodes: BTreeSet<u32>| -> BTreeSet<u32> {
+    let representatives = |nodes: BTreeSet<u32>| -> BTreeSet<u32> {
         nodes.into_iter().map(|node| placement.same[node as usize]).collect()
     };
     for (node, &same) in placement.same.iter().enumerate() {
@@ -45,7 +46,7 @@ fn fault(flow: &Flow, placement: &Placement) -> Option<String> {
         places.extend(block.nodes.iter().enumerate().map(|(at, &node)| (Some(node), number, at + 1)));
     }
     for (node, block, at) in places {
-        let true_set = stands(nexts(flow, block, at));
+        let true_set = representatives(nexts(flow, block, at));
         let set = node.map_or(placement.first, |node| placement.next[node as usize]);
         let set: BTreeSet<u32> = placement.sets[set as usize].iter().copied().collect();
         if set != true_set {
@@ -59,7 +60,7 @@ fn fault(flow: &Flow, placement: &Placement) -> Option<String> {
             }
         }
     }
-    // A way that comes back to where it was without a word.
+    // A cycle on which nothing is written.
     let silent = |node: u32| {
         placement.codes[node as usize].bits == 0 && flow.roles[node as usize] != Role::MarksBehind
     };
@@ -110,7 +111,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn whatever_comes_next_is_told(flow in flows()) {
+    fn the_next_node_is_always_known(flow in flows()) {
         prop_assert_eq!(fault(&flow, &place(&flow)), None);
     }
 }
@@ -140,7 +141,7 @@ fn the_papers_example_writes_at_alternatives_only() {
     assert_eq!(lengths[1..4].iter().map(|&bits| u32::from(bits)).sum::<u32>(), 5);
 }
 
-/// The checker finds what is wrong.
+/// The checker finds faults.
 #[test]
 fn the_checker_is_not_blind() {
     let blocks = vec![block(&[0], &[1, 2]), block(&[1], &[0]), block(&[2], &[2])];
@@ -158,7 +159,7 @@ fn the_checker_is_not_blind() {
     assert!(fault(&flow, &wrong).is_some());
 }
 
-/// Frequent alternatives get short codes, and none is longer than the longest.
+/// Frequent alternatives get short codes, and none is longer than the limit.
 #[test]
 fn codes_follow_the_frequencies() {
     let count = 40;
@@ -177,7 +178,8 @@ fn codes_follow_the_frequencies() {
     assert!(placement.codes.iter().all(|code| code.bits <= pcce_tracing::LONGEST));
 }
 
-/// casper.txt, Figures 2 and 4: functions with their sites, and what the three ways write (§4.2).
+/// casper.txt, Figures 2 and 4: functions with their sites, and the sites that write in each of the three
+/// ways (§4.2).
 #[test]
 fn baselines_write_what_the_paper_says() {
     use Callee::{Known, Nobody};
@@ -224,7 +226,7 @@ fn baselines_write_what_the_paper_says() {
 fn codes_are_short_where_few_are_possible() {
     let mut blocks = vec![block(&[], &(1..=8).collect::<Vec<u32>>())];
     blocks.extend((0..9).map(|node| block(&[node], &[0])));
-    // Behind node 1: node 0 or node 8.
+    // After node 1: node 0 or node 8.
     blocks[2].successors = vec![1, 9];
     let flow = Flow { blocks, roles: vec![Role::Event; 9] };
     let placement = place(&flow);

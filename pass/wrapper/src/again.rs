@@ -19,7 +19,7 @@ pub const FLAG: &str = "--pcce-relink";
 /// The options that the link step takes, by their names in lists of the pass.
 const OF_THE_STEP: [&str; 2] = ["profile-use", "target"];
 
-/// Runs the command, whose words are those behind [`FLAG`].
+/// Runs the command, whose words are those after [`FLAG`].
 pub fn main(generator: Generator, words: impl Iterator<Item = OsString>) -> ExitCode {
     run(generator, words).unwrap_or_else(|error| {
         let _ = writeln!(std::io::stderr(), "pcce-ld: error: {error}");

@@ -1,5 +1,5 @@
 //! The command line as clang sees it: response files are opened, the wrapper's own flags are taken out, and
-//! each word is known to be an option, a value or an input.
+//! each word gets its role: option, value or input.
 //!
 //! The user's words are passed on unchanged. A response file stays a response file, unless it contains words
 //! that are not for clang.
@@ -39,7 +39,7 @@ impl Word {
     }
 }
 
-/// A command line, read.
+/// A command line, split into words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Arguments {
     pub own: WrapperFlags,
@@ -50,8 +50,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The arguments for clang. `words` are the replacements of words, by index; none for words that are left
-    /// out.
+    /// The arguments for clang. `change` returns the replacement of the word with an index; none if the word
+    /// is left out.
     pub fn with(&self, change: impl Fn(usize) -> Option<OsString>) -> Vec<OsString> {
         let changed: Vec<Option<OsString>> = (0..self.words.len()).map(change).collect();
         let mut argv = Vec::with_capacity(self.words.len());
@@ -106,8 +106,8 @@ pub fn parse(
             }
             Role::Input
         } else if bytes == b"--" {
-            // Nothing can be added behind `--`, and the runtime has to come last. So the words behind it are
-            // spelled as inputs, which is what they are.
+            // Nothing can be added after `--`, and the runtime has to come last. So the words after it are
+            // spelled such that they are inputs without it.
             only_inputs = true;
             result.response_files[source] = None;
             continue;
@@ -151,7 +151,7 @@ fn expand(
     true
 }
 
-/// Splits a response file as clang does, to which an empty word is no word.
+/// Splits a response file as clang does, which ignores empty words.
 fn split(content: &[u8]) -> impl Iterator<Item = OsString> {
     pcce_linker::command::split_gnu(content).into_iter().filter(|word| !word.is_empty())
 }

@@ -46,7 +46,7 @@ pub enum UserLinker {
     Unset,
     /// Some lld: the file that clang looks for.
     Lld(String),
-    /// Another one: the file that clang looks for.
+    /// Another linker: the file that clang looks for.
     Other(String),
 }
 
@@ -70,8 +70,8 @@ pub struct Command {
     pub needs_lto: Vec<&'static str>,
     /// Thread-local variables are requested from the compiler's runtime library.
     pub emulated_tls: bool,
-    /// The user decided whether bitcode stands beside machine code or alone, or wants a copy of it in the
-    /// object, which clang makes only where bitcode stands alone.
+    /// The user decided whether objects have bitcode beside machine code or bitcode alone, or wants a copy of
+    /// the bitcode in the object, which clang makes only of bitcode alone.
     pub fat_objects: bool,
     /// The link makes a shared library.
     pub shared: bool,
@@ -194,7 +194,7 @@ fn last(options: &[&[u8]], on: &str, off: &str) -> bool {
     options.iter().rev().find(|o| **o == on.as_bytes() || **o == off.as_bytes()) == Some(&on.as_bytes())
 }
 
-/// Options that end before code is generated.
+/// Options with which clang stops before it generates code.
 const NO_CODE: &[&str] = &[
     "-E",
     "--preprocess",
@@ -228,7 +228,7 @@ fn options(words: &[Word]) -> impl Iterator<Item = &[u8]> {
     words.iter().filter(|word| word.role == Role::Option).map(Word::bytes)
 }
 
-/// The arguments that the word at `index` hands to the linker, and the text in front of them. Commas separate
+/// The arguments that the word at `index` hands to the linker, and the text before them. Commas separate
 /// arguments.
 pub fn handed_on(words: &[Word], index: usize) -> Option<(&'static str, Vec<&[u8]>)> {
     let word = &words[index];
@@ -254,7 +254,7 @@ pub fn linker_arguments(words: &[Word]) -> Vec<&[u8]> {
 /// Sanitizers that bring an allocator.
 const ALLOCATORS: [&[u8]; 6] = [b"address", b"hwaddress", b"leak", b"memory", b"thread", b"scudo"];
 
-/// The last option that selects such a sanitizer, or `-fmemory-profile`, which also brings an allocator.
+/// The option for such a sanitizer that is on, or `-fmemory-profile`, which also brings an allocator.
 fn allocator(options: &[&[u8]]) -> Option<String> {
     let names = |list: &[u8], name: &[u8]| list.split(|&byte| byte == b',').any(|n| n == name || n == b"all");
     let chosen = |name: &[u8]| {

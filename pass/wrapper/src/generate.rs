@@ -1,11 +1,11 @@
-//! The code of the modules of a link, between its two runs. The program is encoded, and clang makes an object
-//! from the bitcode of each module as it is decided.
+//! Generates the code of the modules of a link, between the linker's two runs. The program is encoded, and
+//! clang makes an object from the bitcode of each module, by the decisions for it.
 //!
 //! 1. [`compiler`]: how the code of a module is generated, and what else it depends on;
-//! 2. [`objects`]: the cache of objects that earlier links have made of the same;
-//! 3. [`split`]: where debug information goes that is not in the objects;
-//! 4. [`jobs`]: the compilers that make the others, as many at once as `make` allows ([`tokens`]);
-//! 5. [`values`]: what is written into all of them then.
+//! 2. [`objects`]: the cache of objects that earlier links have made of the same inputs;
+//! 3. [`split`]: files for debug information that is not in the objects;
+//! 4. [`jobs`]: the compilers that make the other objects, as many at once as `make` allows ([`tokens`]);
+//! 5. [`values`]: the values that are then written into all objects.
 
 pub mod compiler;
 pub mod jobs;
@@ -381,7 +381,7 @@ fn compiled_by_linker(folder: &Path) -> Result<HashMap<u64, PathBuf>, Failure> {
     Ok(objects)
 }
 
-/// A key in digits.
+/// A key in hexadecimal digits.
 pub fn hex(key: &[u8]) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -417,7 +417,7 @@ fn names_of(object: &PlainObject, compiles: bool) -> Result<Vec<String>, Failure
     }
     let bytes = part(&object.file, object.range.as_ref())?;
     let file = object::File::parse(&*bytes).map_err(|error| format!("{}: {error}", object.shown))?;
-    // It has bitcode beside machine code, and the linker uses the bitcode.
+    // The object has bitcode beside machine code, and the linker uses the bitcode.
     if compiles && file.section_by_name(".llvm.lto").is_some() {
         return Ok(Vec::new());
     }

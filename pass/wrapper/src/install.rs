@@ -29,7 +29,7 @@ pub struct Files {
     pub libraries: PathBuf,
     /// The pass plugin.
     pub plugin: PathBuf,
-    /// The program in front of the user's linker.
+    /// The program that runs the user's linker (`pcce-ld`).
     pub linker: PathBuf,
     /// The folder in which programs find the runtime for shared libraries, unless the system searches it.
     pub runpath: Option<PathBuf>,
@@ -89,12 +89,12 @@ impl Files {
         self.libraries.join("libpcce_heap.a")
     }
 
-    /// The replacements of libc's functions for executables, beside one of these.
+    /// The replacements of libc's functions for executables, which one of these runtimes needs.
     pub fn libc_archive(&self) -> PathBuf {
         self.libraries.join("libpcce_libc.a")
     }
 
-    /// The tracer for executables, beside one of these.
+    /// The tracer for executables, beside one of these runtimes.
     pub fn trace_archive(&self) -> PathBuf {
         self.libraries.join("libpcce_trace.a")
     }
@@ -104,7 +104,7 @@ impl Files {
         self.libraries.join("pcce_trace_module.o")
     }
 
-    /// The functions in the place of the unwinder's that tell where exceptions were thrown.
+    /// The replacements of the unwinder's functions that record where exceptions were thrown.
     pub fn thrown_object(&self) -> PathBuf {
         self.libraries.join("pcce_thrown.o")
     }
@@ -126,7 +126,7 @@ pub const SHARED_TRACER: &str = "libpcce_trace.so";
 ///
 /// # Errors
 ///
-/// [`Error::NoCompiler`] if it is in none of them.
+/// [`Error::NoCompiler`] if it is in none of these places.
 pub fn find_compiler(name: &str, llvm: u32, path: Option<&OsStr>) -> Result<PathBuf, Error> {
     find_in(path, &format!("{name}-{llvm}"))
         .or_else(|| Some(llvm_bin(llvm).join(name)).filter(|file| is_executable(file)))
@@ -138,7 +138,7 @@ pub fn has_lld(compiler: &Path, llvm: u32, path: Option<&OsStr>) -> bool {
     let own = fs::canonicalize(compiler).ok();
     let known = llvm_bin(llvm);
     let beside = own.as_deref().and_then(Path::parent).unwrap_or(&known);
-    // A compiler cache may stand in the compiler's place, so its folder alone is not decisive.
+    // A compiler cache may replace the compiler, so its folder alone is not decisive.
     [beside, &known].iter().any(|folder| is_executable(&folder.join("ld.lld")))
         || find_in(path, "ld.lld").is_some()
 }

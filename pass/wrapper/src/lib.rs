@@ -9,10 +9,9 @@
 //! 3. [`plan`] decides what to add, as a function from values to a value;
 //! 4. [`install`] finds clang, the plugin and the runtime on this machine.
 //!
-//! Then the compiler takes the place of this process: signals, exit status and
-//! standard streams are clang's own, and nothing runs after it. The wrapper reads
-//! response files and, for [`thin_lto`], what a link's encoding depends on; it
-//! never changes an input.
+//! Then the compiler replaces this process: signals, exit status and standard streams are clang's own, and
+//! nothing runs after it. The wrapper reads response files, headers of a link's inputs and, for [`thin_lto`],
+//! the files that a link's encoding depends on; it never changes an input.
 
 #[cfg(not(unix))]
 compile_error!("pcce-clang replaces itself with clang by exec(), which only Unix has");
@@ -40,7 +39,7 @@ use std::{env, fs, io};
 use pcce_options::PassOptions;
 use plan::{Facts, Plan};
 
-/// Which of the two compilers runs.
+/// The compiler that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// `pcce-clang`, which runs `clang`.
@@ -74,7 +73,7 @@ pub enum Error {
     /// The wrapper's own flags.
     #[error(transparent)]
     Flags(#[from] pcce_options::Error),
-    /// `--pcce-launch` without a compiler behind it.
+    /// `--pcce-launch` without a compiler after it.
     #[error(
         "`--pcce-launch` needs a command behind it that runs clang, as `--pcce-launch ccache clang-{version} -c a.c`",
         version = pcce_options::llvm()
@@ -133,7 +132,7 @@ pub enum Error {
          `--pcce-mode=module`"
     )]
     EmbeddedBitcode,
-    /// Linkers fold such functions after code generation.
+    /// Linkers change the code of functions with split stacks.
     #[error(
         "`-fsplit-stack` does not go together with link mode: linkers change the code of functions with split stacks, and link mode \
          lets none change what it has generated; leave it out, or use `--pcce-mode=module`"
@@ -262,7 +261,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     let mut variables: Vec<(&str, OsString)> = Vec::new();
     if plan.captures {
         let options = options.to_string_lossy().replace(";capture", "").replace("capture", "");
-        // A linker that compiles makes several objects, and those of a command that also links have names by chance.
+        // A linker that compiles makes several objects, and the objects of a command that also links have random names.
         let output = match plan.encodes_link || plan.linker.is_some() {
             true if plan.output.is_absolute() && !plan.encodes_link => Path::new("/"),
             true => Path::new(""),
@@ -303,14 +302,14 @@ fn real_linker(command: &[OsString], name: &OsString) -> io::Result<OsString> {
     found.map(PathBuf::into_os_string).ok_or_else(|| io::Error::other(format!("`{text}` is not in PATH")))
 }
 
-/// Encoding this many bytes of objects with bitcode takes seconds.
-const MUCH: u64 = 8 << 20;
+/// The size in bytes of objects with bitcode from which encoding takes seconds.
+const LARGE: u64 = 8 << 20;
 
-/// Explains on a terminal why a link takes its time. A log file stays as the build makes it.
+/// Explains on a terminal why a link takes long. A log file gets no such line.
 fn say_what_takes_long(language: Language, bitcode: &[inputs::Bitcode], output: &Path) {
     let size = |file: &inputs::Bitcode| fs::metadata(&file.file).map_or(0, |data| data.len());
     let bytes: u64 = bitcode.iter().map(size).sum();
-    if bytes >= MUCH && io::stderr().is_terminal() {
+    if bytes >= LARGE && io::stderr().is_terminal() {
         let (name, output, files) = (language.wrapper_name(), output.display(), bitcode.len());
         eprintln!("{name}: encoding {output} as a whole: {files} files, {} MB", bytes >> 20);
     }
@@ -330,7 +329,7 @@ fn llvm_for(bitcode: &[inputs::Bitcode], asked: u32, has_plugin: impl Fn(u32) ->
     }
 }
 
-/// Clang's version, with ours behind it: build systems look at the first lines.
+/// Prints clang's version, and ours after it: build systems look at the first lines.
 fn version(command: &[OsString], arguments: &args::Arguments, llvm: u32) -> Result<ExitCode, Error> {
     let status = Command::new(&command[0]).args(&command[1..]).args(arguments.plain()).status();
     let status = status.map_err(|source| Error::System {
@@ -342,7 +341,7 @@ fn version(command: &[OsString], arguments: &args::Arguments, llvm: u32) -> Resu
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Takes `--pcce-launch` and the command behind it, up to the compiler, out of the arguments.
+/// Takes `--pcce-launch` and the command after it, up to the compiler, out of the arguments.
 fn take_launched(words: &mut Vec<OsString>) -> Result<Option<Vec<OsString>>, Error> {
     let Some(flag) = words.iter().position(|word| word == "--pcce-launch") else { return Ok(None) };
     let is_clang = |word: &OsString| {

@@ -1,7 +1,7 @@
 //! The mode of a command: the mode that it names, or that its other words require.
 //!
-//! The default is link mode. Programs that the link encodes anyway are in lto mode: those with the user's own
-//! `-flto`, and bitcode. So are programs that no other mode supports.
+//! The default is link mode. Programs that the link encodes in any case are in lto mode: those with the
+//! user's own `-flto`, and bitcode. So are programs that no other mode supports.
 
 use pcce_options::{Common, Mode, PassOptions, WrapperFlags};
 

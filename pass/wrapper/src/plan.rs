@@ -1,5 +1,5 @@
-//! What the wrapper adds to a command line: a function from the command and the
-//! facts about this machine to the compiler's arguments. It touches no file.
+//! The additions of the wrapper to a command line: a function from the command and the facts about this
+//! machine to the compiler's arguments. It touches no file.
 //!
 //! | command | in lto mode | in module mode, link mode |
 //! |---|---|---|
@@ -12,9 +12,8 @@
 //! | `-flto` given by the user | kept as given | taken back; in link mode as in lto mode |
 //! | `-flto=thin`, link mode | | bitcode, and `pcce-ld` with lld and the plugin |
 //!
-//! Whatever goes through the preprocessor finds `pcce.h`. What is added stands at
-//! the end, where warnings about unused options are off: a build that turns those
-//! into errors must not see ours.
+//! Every input that goes through the preprocessor finds `pcce.h`. The additions come at the end, where
+//! warnings about unused options are off: a build that turns those into errors must not see ours.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +32,7 @@ use crate::mode;
 /// The inputs of the plan besides the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Where the project's files are.
+    /// The places of the project's files.
     pub files: Files,
     /// The working directory, absolute.
     pub working_directory: PathBuf,
@@ -58,13 +57,13 @@ pub struct Plan {
     pub needs_lld: bool,
     /// The pass runs in the link.
     pub encodes_link: bool,
-    /// The kind of the link's output.
+    /// The file that the command writes.
     pub output: PathBuf,
-    /// For a compilation whose code is generated at the link: how it was run.
+    /// The code of the compilation is generated at the link, so its command must be recorded.
     pub captures: bool,
     /// For a link through `pcce-ld`: the user's linker, as clang names it.
     pub linker: Option<OsString>,
-    /// Where the link keeps its inputs.
+    /// The place for the link's kept inputs.
     pub keep: Option<PathBuf>,
     /// The link's options of the pass that all its inputs must have been compiled with.
     pub asked_for: Vec<String>,
@@ -116,8 +115,8 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         return Err(Error::SkeletonInLto { file });
     }
     if mode == Mode::Module && matches!(command.lto, UserLto::Full | UserLto::Thin) {
-        // The pass instruments the code during compilation. It is said once a program: configure scripts take
-        // words on standard error for warnings.
+        // The pass instruments the code during compilation. The note comes once for each program, at the
+        // link: configure scripts take words on standard error for warnings.
         added.flag("-fno-lto");
         command.needs_lto.iter().for_each(|opposite| added.flag(opposite));
         if links {
@@ -170,7 +169,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         plan.encodes_link = true;
     }
     plan.captures = mode == Mode::Link && matches!(command.product, Product::Object | Product::Image);
-    // The link writes it; here it would be an empty file.
+    // The link writes split debug information; here its file would be empty.
     let splits_later =
         plan.captures && command.compiles && command.split_dwarf && command.lto != UserLto::Thin;
     if links && mode == Mode::Link {
@@ -220,7 +219,7 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         word => Some(word.text.clone()),
     });
     if splits_later {
-        // Further options of it, unless a later word overrides them.
+        // Options that `-gsplit-dwarf` implies, unless a later word overrides them.
         let pubnames = ["--start-no-unused-arguments", "-ggnu-pubnames", "--end-no-unused-arguments"];
         plan.argv.splice(0..0, pubnames.map(Into::into));
     }
@@ -247,8 +246,8 @@ fn output(words: &[Word]) -> Option<PathBuf> {
     values.map(OsStr::from_bytes).next().map(PathBuf::from)
 }
 
-/// The file that clang writes for `-emit-llvm` and one input, where it is not named. With `-flto` it would be another
-/// one.
+/// The file that clang writes for `-emit-llvm` and one input, if the command does not name one. With `-flto`, clang
+/// would write another file.
 fn output_of_llvm(words: &[Word], command: &Command) -> Option<PathBuf> {
     let ending = match command.product {
         Product::Object => "bc",
@@ -325,7 +324,7 @@ fn add_runtime(
         added.separate("-L", &files.libraries);
         if trace {
             added.flag("-lpcce_trace");
-            // Its functions keep registers that lazy binding would overwrite.
+            // The tracer's functions keep registers that lazy binding would overwrite.
             added.flag("-Wl,-z,now");
             // libtool gives the objects that it has seen the compiler add.
             let module = files.trace_module();
@@ -341,7 +340,7 @@ fn add_runtime(
         }
         needs.push(files.libraries.join(SHARED_RUNTIME));
     } else {
-        // It is no input of its own, since a `-x c` would make it a source.
+        // Archives are no inputs of their own, since a `-x c` would make them sources.
         if trace {
             added.for_linker("", &files.trace_archive());
             needs.push(files.trace_archive());
@@ -387,7 +386,8 @@ fn add_runtime(
                 added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
             }
             if own.heap {
-                // Shared libraries must find them even if the linker sees no library that needs them.
+                // Shared libraries must find these functions even if the linker sees no library that needs
+                // them.
                 for (name, _) in exports::ALLOCATION {
                     added.flag(&format!("-Wl,--export-dynamic-symbol={name}"));
                 }
@@ -396,7 +396,7 @@ fn add_runtime(
     }
 }
 
-/// The options of this command line, behind those of the user's environment.
+/// The options of this command line, after those of the user's environment.
 fn pass_options(
     own: &WrapperFlags,
     mode: Mode,

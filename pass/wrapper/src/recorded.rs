@@ -83,7 +83,7 @@ const ALONE: [&[u8]; 19] = [
     b"-r",
 ];
 
-/// Prefixes of further such options.
+/// Prefixes of further options that code generation ignores.
 const BEGINNINGS: [&[u8]; 16] = [
     b"-o",
     b"-I",
@@ -150,11 +150,12 @@ impl Recorded {
         let folder = OsString::from(format!("-ffile-compilation-dir={}", self.folder));
         let mut arguments: Vec<OsString> = [folder].into();
         arguments.extend(self.words.iter().map(OsString::from));
-        // It goes into a file of its own, even if the compilation was to put it into the object.
+        // Debug information goes into a file of its own, even if the compilation was to put it into the
+        // object.
         if splits_dwarf(self.words.iter().map(String::as_bytes)) {
             arguments.push("-gsplit-dwarf=split".into());
         }
-        // Behind the passes on IR only the pass itself runs.
+        // After the passes on IR, only the pass itself runs.
         arguments.extend(
             ["-Qunused-arguments", "-w", "-Xclang", "-disable-llvm-passes", "-fverify-intermediate-code"]
                 .map(Into::into),

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 /// passes draw. A link does not run these passes.
 const OPTION: &str = "-cfg-dot-filename-prefix=pcce.";
 
-/// An option of LLVM that identifies the plugin, the options of the pass, the content of their files, and
-/// what was decided. `files` are those that the options name. The pass reports files that cannot be read.
+/// An option of LLVM that identifies the plugin, the options of the pass, the content of their files, and the
+/// decisions of the link step. `files` are those that the options name. The pass reports files that cannot be
+/// read.
 pub fn key(plugin: &Path, options: &OsStr, files: &[PathBuf], decided: &str) -> OsString {
     key_with(plugin, options, files, decided, |file| fs::read(file).ok())
 }

@@ -1,9 +1,8 @@
-//! The wrapper executables against the real clang: `-###` shows the commands that
-//! clang would run, without the plugin being loaded. What the instrumented programs
-//! do is the test suite's business.
+//! The wrapper executables against the real clang: `-###` shows the commands that clang would run, without
+//! the plugin being loaded. The test suite checks what instrumented programs do.
 //!
-//! Copies of the executables stand in a folder with empty stand-ins for the plugin
-//! and the runtime, which `-###` never opens.
+//! The executables are linked into a folder with empty stand-ins for the plugin and the runtime, which `-###`
+//! never opens.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -23,7 +22,8 @@ impl Wrapper {
         for directory in [&bin, &llvm, &include] {
             fs::create_dir_all(directory).unwrap();
         }
-        // Links: another thread of the tests, about to run a program, could hold open what is written here.
+        // Links, not copies: another thread of the tests, about to run a program, could hold a written file
+        // open.
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clang"), bin.join("pcce-clang")).unwrap();
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-clangxx"), bin.join("pcce-clang++")).unwrap();
         fs::hard_link(env!("CARGO_BIN_EXE_pcce-ld"), bin.join("pcce-ld")).unwrap();
@@ -102,7 +102,7 @@ fn where_no_mode_is_named_the_users_linker_links_behind_our_front() {
     let [compile, link] = jobs.as_slice() else { panic!("{jobs:#?}") };
     assert!(compile.contains("\"-fpass-plugin=") && !compile.contains("-flto"), "{compile}");
     assert!(link.contains("/bin/pcce-ld\"") && !link.contains("libpcce_pass"), "{link}");
-    // Questions of configure scripts, behind which there is nothing to encode.
+    // A question of a configure script, which leaves nothing to encode.
     let version = wrapper.succeed(&["-Wl,--version", "-o", "x"]).0;
     assert!(version.contains("GNU ld"), "{version}");
 }
@@ -281,7 +281,7 @@ fn bitcode_in_a_link_in_module_mode_is_an_error() {
                 && stderr.contains("without `-emit-llvm`"),
             "{inputs:?}: {stderr}"
         );
-        // Where no mode is named, bitcode is linked in lto mode.
+        // Without a named mode, bitcode is linked in lto mode.
         let jobs = wrapper.jobs(inputs);
         assert!(jobs.iter().any(|job| job.contains("--load-pass-plugin=")), "{jobs:#?}");
     }
@@ -316,7 +316,7 @@ fn newer_bitcode_is_linked_by_its_own_llvm() {
     assert!(stderr.contains(&format!("bitcode of LLVM {newer}, which lld {own} cannot read")), "{stderr}");
     assert!(stderr.contains(&format!("make install LLVM={newer}")), "{stderr}");
 
-    // A stand-in for the other compiler, which says what it is asked.
+    // A stand-in for the other compiler, which prints its arguments.
     let plugin = wrapper.path(&format!("prefix/lib/pcce/llvm-{newer}/libpcce_pass.so"));
     fs::create_dir_all(plugin.parent().unwrap()).unwrap();
     fs::write(&plugin, "").unwrap();
@@ -334,7 +334,7 @@ fn newer_bitcode_is_linked_by_its_own_llvm() {
     let printed = text(&run(&["rust.o"]).stdout);
     assert!(printed.contains(&format!("/clang-{newer} ")), "{printed}");
     assert!(printed.contains(&format!("--load-pass-plugin={}", plugin.display())), "{printed}");
-    // Who asks for one gets that one.
+    // A user who asks for one LLVM gets that one.
     assert_eq!(run(&[&format!("--pcce-llvm={own}"), "rust.o"]).status.code(), Some(1));
     let asked = text(&run(&[&format!("--pcce-llvm={newer}"), "-###", "a.c"]).stdout);
     assert!(asked.contains(&format!("/clang-{newer} ")), "{asked}");

@@ -1,4 +1,4 @@
-//! The thread's block, and everything else that emitted code relies on, but for verify mode: the one description that
+//! The thread's block, and everything else that emitted code relies on, except verify mode: the one description that
 //! the pass and the runtime share.
 //!
 //! The pass emits code that reads and writes these structures at the offsets given here; the runtime accesses them as
@@ -19,8 +19,8 @@ pub const VERSION: u32 = 9;
 /// Name of the symbol that exists only in a runtime of this version.
 pub const VERSION_SYMBOL: &str = "__pcce_abi_v9";
 
-/// Name of the byte whose address is the site of frames that were pushed for a signal's handler. Behind such a frame is
-/// the address of the `ucontext_t` that the kernel gave to the handler.
+/// Name of the byte whose address is the site of frames that were pushed for a signal's handler. The address of the
+/// `ucontext_t` that the kernel gave to the handler follows such a frame.
 pub const SIGNAL_SITE_SYMBOL: &str = "__pcce_signal_site";
 
 /// Name of the thread-local block ([`Tls`]), initial-exec, one instance a process.
@@ -39,12 +39,12 @@ pub struct Link(*mut Frame);
 impl Link {
     pub const NULL: Self = Self(core::ptr::null_mut());
 
-    /// To a frame whose sub-path counts its ids from 0.
+    /// A link to a frame whose sub-path counts its ids from 0.
     pub const fn new(frame: *mut Frame) -> Self {
         Self(frame)
     }
 
-    /// To a frame whose sub-path counts its ids from the id in it.
+    /// A link to a frame whose sub-path counts its ids from the id in the frame.
     pub fn relative(frame: *mut Frame) -> Self {
         Self(frame.wrapping_byte_add(layout::RELATIVE as usize))
     }
@@ -58,8 +58,8 @@ impl Link {
         self.0.addr() & layout::RELATIVE as usize != 0
     }
 
-    /// Returns whether the function that was entered behind the frame, or with which the thread began if there is none,
-    /// has left its activation to another one, by a tail call.
+    /// Returns whether the function that was entered after the push, or with which the thread began if there is no
+    /// frame, has left its activation to another one, by a tail call.
     pub fn left(self) -> bool {
         self.0.addr() & layout::LEFT as usize != 0
     }
@@ -104,7 +104,7 @@ impl Link {
     /// The bit at which the marks of a number begin, in the site of a frame.
     const MARKS: u32 = layout::NUMBERED_LEFT.ilog2();
 
-    /// [`NUMBERED_LEFT`](layout::NUMBERED_LEFT) if the link has the mark of a tail call. Lower bits are of no meaning.
+    /// [`NUMBERED_LEFT`](layout::NUMBERED_LEFT) if the link has the mark of a tail call. Lower bits have no meaning.
     #[inline(always)]
     fn left_mark(self) -> usize {
         self.0.addr() << (Self::MARKS - layout::LEFT.ilog2())
@@ -154,11 +154,10 @@ pub struct Frame {
     /// [`Tls::id`] as it was in the pushing function.
     pub id: u64,
     /// The site that pushed: an address in a module's site array. Null: the function entered next pushed, which an open
-    /// call of the executable's had reached; `id` is then one of its open node. Its highest byte holds marks:
+    /// call of the executable had reached; `id` is then an id of the open node. The highest byte holds marks:
     /// [`NUMBERED`](layout::NUMBERED), and [`NUMBERED_LEFT`](layout::NUMBERED_LEFT).
     pub marked_site: *const u8,
-    /// The runtime's cache of the interned number of the chain from this frame on; nothing that counts before the site
-    /// is marked.
+    /// The runtime's cache of the interned number of the chain from this frame on; not valid before the site is marked.
     pub handle: u64,
 }
 
@@ -173,16 +172,16 @@ impl Frame {
     }
 }
 
-/// Bits of the byte of a site. But for [`RUNS_TASK`](Self::RUNS_TASK) they are those of executables with a hybrid
-/// encoding (pcce.txt §6), and 0 in others.
+/// Bits of the byte of a site. All except [`RUNS_TASK`](Self::RUNS_TASK) occur only in executables with a hybrid
+/// encoding (pcce.txt §6).
 pub struct SiteByte;
 
 impl SiteByte {
     /// In the site's function, ids stand for several contexts that stack offsets distinguish.
     pub const NEEDS_OFFSET: u8 = 1;
-    /// The site pushes, and it is known how far the frame is from where the sub-path begins.
+    /// The site pushes, and the distance of the frame from the beginning of the sub-path is known.
     pub const KNOWN_BASE: u8 = 2;
-    /// The site pushes for a call of [`functions::TASK_RUN`], and the address of the task is behind the frame.
+    /// The site pushes for a call of [`functions::TASK_RUN`], and the address of the task follows the frame.
     pub const RUNS_TASK: u8 = 4;
 
     /// How far a place on the stack is below `base`, in words; 0 where one of them is not known (0), or they are on
@@ -206,7 +205,7 @@ pub const MAIN_BASE_SYMBOL: &str = "__pcce_main_base";
 pub struct Counts {
     /// The next element of the runtime's list.
     pub next: *mut Counts,
-    /// Numbers of executions, which emitted code counts: as many as the text has places for.
+    /// Numbers of executions, which emitted code counts: one for each place in the text.
     pub counters: *mut u64,
     pub counter_count: u64,
     /// For each call through a pointer, in the order of the text, [`TARGETS`] of the functions called.
@@ -216,8 +215,8 @@ pub struct Counts {
     /// The functions of the module that such calls may reach.
     pub names: *const TargetName,
     pub name_count: u64,
-    /// The module's part of the profile, with a byte [`COUNT_HERE`] in place of each number, and [`TARGETS_HERE`] in
-    /// place of the targets of a call.
+    /// The module's part of the profile, with a byte [`COUNT_HERE`] for each number, and [`TARGETS_HERE`] for the
+    /// targets of a call.
     pub text: *const u8,
     pub text_len: u64,
     /// The file for the profile unless the environment names one; ends with a zero byte.
@@ -277,10 +276,10 @@ pub mod layout {
     /// A bit in a [`Link`]: ids count from the id in the frame.
     pub const RELATIVE: u64 = 1;
     /// A bit in a [`Link`]: the function that was entered has left its activation to another one, by a tail call.
-    /// Emitted code sets it in [`Tls::top`](super::Tls::top). In the frame it could not be set: where code without the
-    /// pass has jumped out of activations, unseen, the frame may be variables of others.
+    /// Emitted code sets it in [`Tls::top`](super::Tls::top). It must not be set in the frame: after an unseen jump of
+    /// code without the pass out of activations, variables of others may be where the frame was.
     pub const LEFT: u64 = 2;
-    /// The bits of a [`Link`] that are none of the address.
+    /// The bits of a [`Link`] that are not part of the address.
     pub const LINK_BITS: u64 = RELATIVE | LEFT;
     pub const FRAME_SIZE: u64 = size_of::<Frame>() as u64;
     /// Offset of the address of a task from a frame whose site [runs](SiteByte::RUNS_TASK) it.
@@ -307,7 +306,7 @@ pub mod functions {
     /// `u64 __pcce_context_below(site, cfa)`: the context number at a capture site whose function needs stack offsets;
     /// `cfa` is the canonical frame address of its activation.
     pub const CONTEXT_BELOW: &str = "__pcce_context_below";
-    /// `size_t __pcce_token_below(buf, size, site, cfa)`: the token there.
+    /// `size_t __pcce_token_below(buf, size, site, cfa)`: the token at such a site.
     pub const TOKEN_BELOW: &str = "__pcce_token_below";
     /// `size_t __pcce_token_at(buf, size, pc, sp, site)`: the token of an interrupted point.
     pub const TOKEN_AT: &str = "__pcce_token_at";
@@ -323,7 +322,7 @@ pub mod functions {
     pub const STD_THREAD: &str = "__pcce_std_thread";
     /// `void __pcce_counts_start(counts)`: when a module that counts is loaded.
     pub const COUNTS_START: &str = "__pcce_counts_start";
-    /// `void __pcce_counts_end(counts)`: when it is unloaded, or the program ends.
+    /// `void __pcce_counts_end(counts)`: when the module is unloaded, or the program ends.
     pub const COUNTS_END: &str = "__pcce_counts_end";
     /// `void __pcce_counts_target(targets, address)`: before a call through a pointer.
     pub const COUNTS_TARGET: &str = "__pcce_counts_target";
@@ -336,23 +335,23 @@ pub mod functions {
     pub const VERIFY_LEAVE: &str = "__pcce_verify_leave";
     /// `void __pcce_verify_resume(shadow)`: verify mode, where control comes back by unwinding or `longjmp`.
     pub const VERIFY_RESUME: &str = "__pcce_verify_resume";
-    /// `void __pcce_verify_number(number, site)`: verify mode, behind `pcce_context()` at this site.
+    /// `void __pcce_verify_number(number, site)`: verify mode, after `pcce_context()` at this site.
     pub const VERIFY_NUMBER: &str = "__pcce_verify_number";
     /// The beginning of all names that the runtime has for emitted code.
     pub const OWN: &str = "__pcce_";
     /// `setjmp` and its variants in `libpcce_libc.a` jump here, with the address of libc's function in a scratch
     /// register.
     pub const SETJMP: &str = "__pcce_setjmp";
-    /// The same for `longjmp` and its variants.
+    /// As [`SETJMP`], for `longjmp` and its variants.
     pub const LONGJMP: &str = "__pcce_longjmp";
-    /// The kernel calls this function in the place of a signal's handler, which it calls. Contexts leave it out.
+    /// The kernel calls this function instead of a signal's handler, and it calls the handler. Contexts leave it out.
     pub const SIGNAL_TRAMPOLINE: &str = "__pcce_signal_trampoline";
 
     /// The end of the name of a thunk, which pushes, and calls the function that the rest of the name names: an open
     /// call of another module enters the function through it. Contexts leave it out.
     pub const OPEN_THUNK: &str = ".pcce_open";
-    /// The suffix of the local function that calls on, where another image's function has the place of the function
-    /// of that name.
+    /// The suffix of a stub: a local function that calls another image's function, if that replaces the function of
+    /// that name.
     pub const STUB: &str = ".pcce_replaced";
     /// The suffix of the word through which a library calls its function of that name.
     pub const BOUND: &str = ".pcce_bound";
@@ -360,8 +359,8 @@ pub mod functions {
 
 /// An argument of `__pcce_context`: the function has no range of numbers.
 pub const NO_RANGE: u64 = 1 << 63;
-/// Library functions, each with the function of the runtime that instrumented code calls, or takes the address of, in
-/// its place.
+/// Library functions, each with the function of the runtime that instrumented code calls, or takes the address of,
+/// instead.
 pub const REPLACED: [(&str, &str); 6] = [
     ("signal", "__pcce_signal"),
     ("bsd_signal", "__pcce_signal"),
@@ -371,7 +370,8 @@ pub const REPLACED: [(&str, &str); 6] = [
     ("sigaction", "__pcce_sigaction"),
 ];
 
-/// The same in modules that count calls or are in verify mode: these functions end the program without its destructors.
+/// As [`REPLACED`], in modules that count calls or are in verify mode: these functions end the program without its
+/// destructors.
 pub const REPLACED_ENDS: [(&str, &str); 2] = [("_exit", "__pcce_end"), ("_Exit", "__pcce_end")];
 
 /// Numbers of `pcce_context()` from here on are interned: they mean something only in the

@@ -5,7 +5,7 @@ use crate::numbers::{Entry, PointEnd};
 /// Name of the map, for readers of core files. It begins with the addresses of its blocks and the number of nodes in
 /// them.
 pub const SYMBOL: &str = "__pcce_chains";
-/// How many blocks there are at most. Block `k` has [`FIRST_BLOCK`] times 2ᵏ nodes.
+/// The maximum number of blocks. Block `k` has [`FIRST_BLOCK`] times 2ᵏ nodes.
 pub const BLOCKS: usize = 32;
 /// Nodes in the first block.
 pub const FIRST_BLOCK: u64 = 1024;
@@ -19,7 +19,7 @@ pub const LEFT: u64 = 1 << 62;
 pub const PLACE: u64 = 1 << 61;
 /// A bit of names of addresses in code. The last word of such a key says whether the address is a program counter.
 pub const ADDRESS: u64 = 1 << 60;
-/// In keys of places of which no more is known than the address, in place of a build id.
+/// Replaces the build id in keys of places of which only the address is known.
 pub const NO_IMAGE: u64 = 1;
 
 /// Stands for the site in keys of chains that cannot be followed. The last word says whether the start of the sub-path
@@ -29,7 +29,8 @@ pub const UNKNOWN: u64 = 1;
 pub const GONE_ID: u64 = 1;
 /// Stands for the site in keys whose last word is a number in a function's range. No address of a site.
 pub const RANGE: u64 = 2;
-/// Stands for the site in keys whose last word is a stack offset, and whose first one the number of what has it.
+/// Stands for the site in keys whose last word is a stack offset, and whose first word is the number of the frame or
+/// capture that has the offset.
 pub const OFFSET: u64 = 3;
 /// Stands for the site in keys of captures by code that is not instrumented, with the id.
 pub const POINT: u64 = 4;
@@ -40,7 +41,7 @@ pub const END: u64 = 5;
 pub const INTERNED: u64 = 1 << 63;
 
 /// The entry for which the number of a key stands. `place` returns the number of the place with a name (0: the
-/// program's place 0), `is_signal` whether a name is that of signals' frames. None if a place has no number.
+/// program's place 0), `is_signal` whether a name is the site of signals' frames. None if a place has no number.
 pub fn entry(
     &[first, middle, last]: &[u64; 3],
     is_signal: impl FnOnce(u64) -> bool,

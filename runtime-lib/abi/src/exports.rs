@@ -108,7 +108,7 @@ pub const TRACE_WITHIN: [&str; 14] = [
     "__pcce_trace_unwound",
 ];
 
-/// Functions that `libpcce_libc.a` defines in libc's place, each with the function of the runtime to which it leads.
+/// Functions that `libpcce_libc.a` defines instead of libc, each with the function of the runtime to which it leads.
 pub const INTERPOSED: [(&str, &str); 15] = [
     ("setjmp", functions::SETJMP),
     ("_setjmp", functions::SETJMP),
@@ -127,11 +127,11 @@ pub const INTERPOSED: [(&str, &str); 15] = [
     CREATES[1],
 ];
 
-/// The functions among these that static programs have, too. Libc's own function of the name is `__NAME` there.
+/// The functions of [`INTERPOSED`] that static programs have, too. Libc's own function of the name is `__NAME` there.
 pub const CREATES: [(&str, &str); 2] =
     [("pthread_create", "__pcce_other_pthread_create"), ("thrd_create", "__pcce_other_thrd_create")];
 
-/// Functions that the heap profiler defines in libc's place, each with the name that it has until the archive is made.
+/// Functions that the heap profiler defines instead of libc, each with the name that it has until the archive is made.
 pub const ALLOCATION: [(&str, &str); 13] = [
     ("malloc", "__pcce_malloc"),
     ("calloc", "__pcce_calloc"),

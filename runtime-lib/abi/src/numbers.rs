@@ -10,9 +10,9 @@ use crate::token::BUILD_ID_LEN;
 pub const MAGIC: [u8; 8] = *b"PCCEnums";
 /// The version of the format.
 pub const VERSION: u32 = 1;
-/// Bytes of a file's head. Behind it, records begin.
+/// Bytes of a file's head. The records follow.
 pub const HEAD: u64 = 4096;
-/// Offset in the head of the count of numbers (8 bytes) that all processes have given that have used the file.
+/// Offset in the head of the count of numbers (8 bytes) that the processes using the file have given.
 pub const GIVEN: u64 = 64;
 /// Bytes of a record.
 pub const RECORD: u64 = 24;
@@ -106,12 +106,12 @@ pub struct PointEnd {
     pub detached: bool,
     /// The id at the point may have been another one.
     pub other_state: bool,
-    /// The id counts from that of a frame.
+    /// The id counts from the id in a frame.
     pub relative: bool,
-    /// The numbers of the first and the last address in front of which others are left out; (0, 0) if none are.
+    /// The numbers of the first and the last address before which others are left out; (0, 0) if none are.
     pub left_out: (u8, u8),
-    /// With `detached`: nothing was found damaged, since the chain is that of calls which are over, or all addresses
-    /// are there.
+    /// With `detached`: nothing was found damaged, since the chain belongs to calls that are over, or all addresses are
+    /// there.
     pub gone: bool,
 }
 
@@ -200,7 +200,7 @@ impl Record {
         Self::checked(number, [value, first | second << BITS, second >> LOW | (kind as u64) << KIND])
     }
 
-    /// The words of the record of a number with another check: the one that fits.
+    /// The words of the record of a number, with the check that fits.
     #[must_use]
     pub const fn checked(number: u64, words: [u64; 3]) -> [u64; 3] {
         let content = [words[0], words[1], words[2] & ((1 << CHECK) - 1)];
@@ -253,8 +253,8 @@ pub enum Interned {
 
 /// A bit of numbers that stand for a pair.
 const PAIR: u64 = 1 << 62;
-/// Bits for the two numbers in a pair. In the six above is the place of the second one's highest bit, behind which the
-/// first one begins.
+/// Bits for the two numbers in a pair. The six bits above them hold the place of the second number's highest bit, above
+/// which the first number begins.
 const PAIR_BITS: u32 = 56;
 
 /// One number for a chain's number, which is not 0, and one in the range of a function, if they are small enough, as
@@ -384,7 +384,7 @@ mod tests {
             assert_eq!(Interned::read(number), None, "{number:#x}");
         }
         assert_eq!(Interned::read(interned | 7), Some(Interned::Context(7)));
-        // A second number with fewer bits than it says.
+        // A second number with fewer bits than the pair says.
         assert_eq!(Interned::read(interned | PAIR | 3 << PAIR_BITS | 1 << 4), None);
     }
 }

@@ -57,7 +57,7 @@ pub struct Program {
     functions: Vec<Function>,
     open: Option<usize>,
     starts: Vec<(u64, usize)>,
-    /// Behind the last row of each function, and in front of the first one.
+    /// The index after the last row of each function; the first element is 0.
     edges_end: Vec<usize>,
     groups_end: Vec<usize>,
     names_end: Vec<usize>,
@@ -79,7 +79,7 @@ pub enum Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     Number(u64),
-    /// A [`Relative`](crate::Relative) to that; null without one.
+    /// A [`Relative`](crate::Relative) to the place; null without one.
     To(Option<Place>),
 }
 
@@ -187,7 +187,7 @@ impl Program {
         }
     }
 
-    /// The functions' names, each with a zero behind it.
+    /// The functions' names, each followed by a zero.
     pub fn names(&self) -> Vec<u8> {
         let mut names = Vec::with_capacity(self.names_end[self.functions.len()]);
         for function in &self.functions {
@@ -284,18 +284,18 @@ impl Program {
         if let Some(&address) = core::iter::once(&base).chain(records).find(aligned) {
             return Err(Error::Unaligned(address));
         }
-        let behind = |start: u64, len: usize| start.wrapping_add(len as u64);
+        let after = |start: u64, len: usize| start.wrapping_add(len as u64);
         let edges = base;
-        let starts = behind(edges, self.len(Table::InEdges) * WORD);
-        let groups = behind(starts, self.len(Table::Starts) * WORD);
-        let names = behind(groups, self.len(Table::Groups) * WORD);
+        let starts = after(edges, self.len(Table::InEdges) * WORD);
+        let groups = after(starts, self.len(Table::Starts) * WORD);
+        let names = after(groups, self.len(Table::Groups) * WORD);
         let address = |place: Place| match place {
             Place::Record(function) => records[function],
             Place::Site(site) => site,
-            Place::InEdge(row) => behind(edges, row * size_of::<InEdge>()),
+            Place::InEdge(row) => after(edges, row * size_of::<InEdge>()),
             Place::Starts => starts,
-            Place::Group(row) => behind(groups, row * WORD),
-            Place::Name(byte) => behind(names, byte),
+            Place::Group(row) => after(groups, row * WORD),
+            Place::Name(byte) => after(names, byte),
         };
         let value = |word: Word, at: u64| match word {
             Word::Number(number) => number,
@@ -305,7 +305,7 @@ impl Program {
         let mut bytes = Vec::with_capacity(self.linked_len());
         for table in [Table::InEdges, Table::Starts, Table::Groups] {
             self.words(table, |word| {
-                let at = behind(base, bytes.len());
+                let at = after(base, bytes.len());
                 bytes.extend_from_slice(&value(word, at).to_le_bytes());
             });
         }
@@ -314,7 +314,7 @@ impl Program {
             let mut bytes = [0; size_of::<FunctionRecord>()];
             let words = self.record(index).into_iter().zip(bytes.chunks_exact_mut(WORD));
             for (number, (word, place)) in words.enumerate() {
-                let at = behind(records[index], number * WORD);
+                let at = after(records[index], number * WORD);
                 place.copy_from_slice(&value(word, at).to_le_bytes());
             }
             bytes

@@ -15,7 +15,7 @@ pub const PREFIXES: [&str; 3] = ["pcce1.", "pcce2.", "pcce3."];
 /// The version from which on tokens have stack offsets.
 pub const WITH_OFFSETS: u32 = 3;
 
-/// The characters of the text behind the prefix: base64 for URLs and file names (RFC 4648 §5), without padding.
+/// The characters of the text after the prefix: base64 for URLs and file names (RFC 4648 §5), without padding.
 pub const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Bytes of an ELF build id that a token carries, at most.

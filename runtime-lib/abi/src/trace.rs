@@ -10,9 +10,9 @@
 //! | from 2⁵³ on | bits of the stream: those below the leading one, the first one highest |
 //! | other | special: bits 48 to 52 say what it is ([`Special`]), those below are its payload |
 //!
-//! [`Special::Short`] stands in front of a special word where bits were pending, so each special word has an exact
-//! place in the stream of bits. The words that follow a special word are written before it, so it is there with them,
-//! or not at all.
+//! [`Special::Short`] comes before a special word where bits were pending, so each special word has an exact place in
+//! the stream of bits. The words that follow a special word are written before it, so it is there with them, or not at
+//! all.
 
 use core::mem::offset_of;
 
@@ -23,11 +23,11 @@ pub mod parts;
 /// Name of the thread's block ([`Block`]), initial-exec, one instance a process.
 pub const TLS_SYMBOL: &str = "__pcce_trace";
 
-/// Words from here on are bits. Pending bits, with their leading one, may be written as such a word when they are this
-/// or more.
+/// Words from this value on are bits. Pending bits, with their leading one, may be written as such a word from this
+/// value on.
 pub const FULL: u64 = 1 << 53;
 /// Pending bits, with their leading one, are always less than this. Emitted code calls [`functions::FLUSH`] when one
-/// bit more makes them this much, and in front of several bits if they might.
+/// more bit makes them reach it, and before it appends several bits if these might.
 pub const MOST: u64 = 1 << 63;
 /// The most bits that emitted code appends at once: they fit where the highest byte is 0.
 pub const MOST_BITS: u32 = 7;
@@ -38,7 +38,7 @@ pub struct Block {
     pub pending: u64,
     /// The place of the next word. In a new thread this and `end` are null.
     pub next: *mut u64,
-    /// When `next` is here, or behind it, a full word needs another chunk.
+    /// When `next` has reached this address, a full word needs another chunk.
     pub end: *mut u64,
     /// Functions that were entered from outside, by [`cache_index`]. The cache of a new thread stays empty.
     pub cache: *mut usize,
@@ -58,28 +58,29 @@ pub const ALIGN: u32 = align_of::<Block>() as u32;
 
 /// Number of places in [`Block::cache`]. It is all zero where a chunk begins.
 pub const CACHE: usize = 256;
-/// The bits for a function that is entered again, and is the one that was expected ([`Order`]): two ones.
+/// The number of bits for a function that is entered again, and is the one that was expected ([`Order`]): two ones.
 pub const EXPECTED_BITS: u32 = 2;
-/// The bits for another function in the cache: a one, a zero, and its place. There is room for them behind pending bits
-/// below [`FULL`].
+/// The number of bits for another function in the cache: a one, a zero, and its place. There is room for them after
+/// pending bits below [`FULL`].
 pub const CACHED_BITS: u32 = 10;
 
-/// Which functions of the cache have followed which: all zero where a chunk begins, and behind each special word.
+/// Which functions of the cache have followed which: all zero where a chunk begins, and after each special word.
 ///
-/// A handler may leave the thread in the middle of an entry, behind a part of its bits; then a special word comes.
+/// A handler may leave the thread by a jump in the middle of an entry, after a part of its bits; then a special word
+/// follows.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Order {
     /// By the place of a function, the place of the function that came next when it was the last one.
     next: [u8; CACHE],
-    /// The place of the last one.
+    /// The place of the function that was entered last.
     last: u8,
 }
 
 impl Order {
     /// Offset of the function that was entered last.
     pub const LAST: usize = offset_of!(Order, last);
-    /// Offset of those that came next.
+    /// Offset of the functions that came next.
     pub const NEXT: usize = offset_of!(Order, next);
 
     #[must_use]
@@ -109,7 +110,7 @@ impl Default for Order {
 /// The place of a function in the cache, by the address at which it was entered.
 #[must_use]
 pub const fn cache_index(function: usize) -> usize {
-    // `functions::ENTER` finds the address behind its call.
+    // `functions::ENTER` finds the address after its call.
     ((function + ENTRY_LEN as usize) >> 4) % CACHE
 }
 
@@ -120,7 +121,7 @@ pub enum Special {
     /// The next word holds bits that were pending: those below its leading one, which may be few.
     Short = 1,
     /// Unknown code, or a call through a pointer, has entered the function at the address of the payload. The function
-    /// goes into the cache, in the place of another one.
+    /// goes into the cache, where it may replace another one.
     Entered = 2,
     /// By unwinding, control has come to a landing pad. Payload: its node; next word: address of its function.
     Landed = 3,
@@ -139,38 +140,39 @@ pub enum Special {
     Gap = 8,
     /// The first word of a chunk that follows another: the place of the emitted code that has written the word before.
     /// Payload: the number of bytes in the token of its context. Next words: the number of activations that have called
-    /// a function which may return several times ([`Block::jumps`]); where the code goes on; the address of a function
-    /// and a node of it that is over now, or 0 and 0: then the place tells, which is behind a call of
-    /// [`functions::FLUSH`], or of [`functions::ENTER`]. Then the token, in words of 8 bytes, the last one filled with
-    /// zeros. A chunk that begins without this can be read only behind the one before it.
+    /// a function that may return several times ([`Block::jumps`]); the address where the code goes on; the address of
+    /// a function and a node of it that is over now, or 0 and 0: then the address where the code goes on determines the
+    /// node, since it follows a call of [`functions::FLUSH`] or [`functions::ENTER`]. Then the token, in words of 8
+    /// bytes, the last one filled with zeros. A chunk that begins without this word can be read only after the chunk
+    /// before it.
     Context = 9,
     /// Libraries were loaded since the last address in the stream. Payload: how often that has happened in the process
-    /// ([`Chunk::loads`]). Addresses behind this word are those of present images.
+    /// ([`Chunk::loads`]). Addresses after this word are those of present images.
     Loaded = 10,
     /// `setjmp` was called. Payload: the distance of its caller's stack pointer below the place where the stream has
     /// begun. Where the caller is emitted code, [`Special::Again`] says that `setjmp` returns again.
     Kept = 11,
-    /// `longjmp` goes there, with the same payload.
+    /// `longjmp` goes to the place of a [`Special::Kept`] with the same payload.
     Jumped = 12,
     /// The thread leaves its stack for another one. Payload: the node of the call in which it does so; next words: the
     /// address of the node's function, and the number of the stack in this stream, from 1; each is 0 if it is unknown.
-    /// Events on the other stack begin with [`Special::Entered`] or [`Special::Back`]: bits in front of that are of
+    /// Events on the other stack begin with [`Special::Entered`] or [`Special::Back`]: bits before that word belong to
     /// code that was active there already.
     Left = 13,
-    /// It comes back to the stack with this number, where the call of this node has not returned yet, or is one that
-    /// calls nothing back and has. Payload and next words as there.
+    /// The thread comes back to the stack with this number. The call of this node has not returned yet; or it calls
+    /// nothing back, and has returned. Payload and next words as for [`Special::Left`].
     Back = 14,
-    /// All that came before is in the stream (`pcce_trace_flush`): what needs no bits, and is not behind the call in
-    /// which this was written, has come.
+    /// All earlier events are in the stream (`pcce_trace_flush`): events that need no bits have happened, up to the
+    /// call in which this was written.
     Flushed = 15,
 }
 
 /// Words between a [`Special::Context`] and its token.
 pub const CONTEXT_WORDS: usize = 4;
-/// In the payload of a [`Special::Context`]: the stack is another one than that on which the stream began, so that what
-/// the context begins with may have been called by something else.
+/// In the payload of a [`Special::Context`]: the stack is another one than that on which the stream began, so that the
+/// outermost function of the context may have been called by other code.
 pub const AWAY: u64 = 1 << 16;
-/// Tokens of [`Special::Context`] have at most so many bytes: longer ones are cut, and say so.
+/// The maximum length of tokens of [`Special::Context`], in bytes: longer ones are cut, and say so.
 pub const TOKEN_LEN: usize = 2048;
 
 /// The reasons of a [`Special::Gap`].
@@ -183,17 +185,17 @@ pub enum Gap {
     Switched = 2,
     /// There was no room in the file.
     Full = 3,
-    /// A signal handler was left by a jump: of its activations nothing more comes. The next [`Special::Handler`] of the
-    /// stream begins anew.
+    /// A signal handler was left by a jump: its activations have no more events. The next [`Special::Handler`] of the
+    /// stream begins without them.
     Left = 4,
-    /// In the stream that such a handler had interrupted, or in front of a [`Special::Landed`] where the thread may
-    /// have been cancelled anywhere: what follows from it without a word up to where it was interrupted has happened,
-    /// and what follows behind that has not. The stack is known.
+    /// In the stream that such a handler had interrupted, or before a [`Special::Landed`] where the thread may have
+    /// been cancelled anywhere: of the events that need no word, those up to the interrupted place have happened, and
+    /// those after it have not. The stack is known.
     Interrupted = 5,
-    /// The thread was ended in the middle, by `pthread_exit` or a cancellation: none of its activations is there any
-    /// more. Where no word is in front of this one, the number of events between is unknown.
+    /// The thread was ended in the middle, by `pthread_exit` or a cancellation: none of its activations exists any
+    /// more. If no word comes before this one, the number of events in between is unknown.
     Unwound = 6,
-    /// Unwinding has come to a landing pad of a function that is left out: what is active is not known.
+    /// Unwinding has come to a landing pad of a function that is left out: the active calls are not known.
     Caught = 7,
 }
 
@@ -207,36 +209,37 @@ pub const fn special(kind: Special, payload: u64) -> u64 {
 
 /// Functions of the tracer that emitted code calls.
 pub mod functions {
-    /// Writes the pending bits, and keeps all registers but a scratch register and the flags: emitted code calls it
+    /// Writes the pending bits, and keeps all registers except a scratch register and the flags: emitted code calls it
     /// where nothing else is called.
     pub const FLUSH: &str = "__pcce_trace_flush";
     /// The first instruction of functions that may be entered from outside or through a pointer calls it; calls by name
-    /// enter behind it ([`super::ENTRY_LEN`]). It finds the function by its return address, and keeps all registers but
-    /// a scratch register and the flags.
+    /// enter after that instruction ([`super::ENTRY_LEN`]). It finds the function by its return address, and keeps all
+    /// registers except a scratch register and the flags.
     pub const ENTER: &str = "__pcce_trace_enter";
-    /// The same for shared libraries: the wrapper links an [`ENTER`] into each, which jumps here.
+    /// [`ENTER`] for shared libraries: the wrapper links a function of that name into each, which jumps here.
     pub const ENTER_LIBRARY: &str = "__pcce_trace_enter_library";
     /// `(const void *function, uint32_t node)`: at a landing pad. This and [`RETURNED`] find where they were called.
     pub const LANDED: &str = "__pcce_trace_landed";
     /// `(void)`: at a landing pad of a function that is left out.
     pub const CAUGHT: &str = "__pcce_trace_caught";
-    /// `(uint64_t *number, const void *function, uint32_t node)`: behind a call that may return several times. `number`
-    /// is the activation's for this call, 0 before the first such return. `function` is null in one that is left out.
+    /// `(uint64_t *number, const void *function, uint32_t node)`: after a call that may return several times. `number`
+    /// is the activation's for this call, 0 before the first such return. `function` is null in a function that is left
+    /// out.
     pub const RETURNED: &str = "__pcce_trace_returned";
     /// `(uint64_t event)`, verify mode: an event comes. LLVM's `preserve_most`.
     pub const EVENT: &str = "__pcce_trace_event";
     /// `(void)`: the process may end now without another word.
     pub const SYNC: &str = "__pcce_trace_sync";
-    /// `(void)`: behind [`SYNC`], it goes on.
+    /// `(void)`: after [`SYNC`], the process goes on.
     pub const GOES_ON: &str = "__pcce_trace_goes_on";
     /// `(void)`: `pthread_setcanceltype` was called.
     pub const CANCEL_TYPE: &str = "__pcce_trace_cancel_type";
     /// `(uint64_t *number, const void *function, uint32_t node)`: the thread switches to another stack in the call that
     /// follows. `number` is the activation's; function and node as for [`LANDED`], or null and 0.
     pub const SWITCH: &str = "__pcce_trace_switch";
-    /// The same, where the thread may do so before [`BACK`] is called.
+    /// As [`SWITCH`], where the thread may switch before [`BACK`] is called.
     pub const SAVE: &str = "__pcce_trace_save";
-    /// The same, behind such calls: the thread has come back. Called in front of the bit that says that a call has
+    /// As [`SWITCH`], after such calls: the thread has come back. Called before the bit that says that a call has
     /// returned.
     pub const BACK: &str = "__pcce_trace_back";
 }
@@ -278,10 +281,10 @@ pub const STREAMS: u64 = 24;
 /// Offset in the head of the process that was the last one to come to a point where it may become another program: its
 /// number, and in the upper half the time, `CLOCK_MONOTONIC` in seconds (8 bytes).
 pub const SYNCED: u64 = 32;
-/// The file is in use by such a process for so many seconds.
+/// The number of seconds for which such a process counts as using the file.
 pub const SYNCED_FOR: u64 = 10;
-/// Offset in the head of the number of bytes of each stream that a process keeps which writes over its oldest chunks;
-/// 0: none does so (8 bytes). The process writes it before its first chunk.
+/// Offset in the head of the number of bytes (8 bytes) of each stream that a process keeps if it overwrites its oldest
+/// chunks; 0: none does so. The process writes it before its first chunk.
 pub const RING: u64 = 40;
 /// Chunks begin at multiples of this, and are multiples of it long, in bytes.
 pub const UNIT: u64 = 1 << 16;
@@ -291,7 +294,7 @@ pub const FIRST: u64 = UNIT;
 /// The first bytes of a chunk.
 pub const CHUNK: u64 = u64::from_le_bytes(*b"PCCEchnk");
 
-/// The head of a chunk. Behind it are its words; or an [`Image`] and the path of the image's file; or [`parts::Row`]s.
+/// The head of a chunk. Its words follow; or an [`Image`] and the path of the image's file; or [`parts::Row`]s.
 #[repr(C)]
 pub struct Chunk {
     /// [`CHUNK`]; written last, so that a chunk is there whole or not at all.
@@ -321,19 +324,19 @@ pub struct Chunk {
     pub end: u32,
     /// Words in it, where it does not end [`OPEN`].
     pub words: u64,
-    /// Verify mode: events of the stream when this chunk was closed. Else 0. The event of which only a part of the code
-    /// is in it is one of them.
+    /// Verify mode: events of the stream when this chunk was closed. Else 0. An event whose code is only partly in the
+    /// chunk is included.
     pub events: u64,
     /// Verify mode: the hash of the events.
     pub hash: u64,
     /// In a stream's chunk that does not end [`OPEN`], the checksum of its end and its words ([`end_checksum`]). In an
     /// image's chunk, the checksum of the [`Image`] and the path.
     pub checksum: u64,
-    /// `CLOCK_MONOTONIC` where it was said how it ends, in nanoseconds.
+    /// `CLOCK_MONOTONIC` when its end was written, in nanoseconds.
     pub closed: u64,
-    /// How many traced libraries the process had loaded where the chunk begins, or where the image was described. One
-    /// may be loaded where another one was: an address means the image there that was described last, and not after
-    /// more loads than the stream knew of.
+    /// How many traced libraries the process had loaded where the chunk begins, or where the image was described. A
+    /// library may be loaded where another one was: an address means the image there that was described last, but not
+    /// after more loads than the stream knew of.
     pub loads: u64,
     pub head: u64,
 }
@@ -341,7 +344,7 @@ pub struct Chunk {
 /// The head of a chunk, as words.
 pub type HeadWords = [u64; CHUNK_HEAD as usize / 8];
 
-/// The checksum of what a head says from the chunk's beginning on: all but how it ends.
+/// The checksum of the fields of a head that are written when the chunk begins: all except those about its end.
 #[must_use]
 pub fn head_checksum(head: &HeadWords) -> u64 {
     const BEGIN: usize = offset_of!(Chunk, begin) / 8;
@@ -349,7 +352,7 @@ pub fn head_checksum(head: &HeadWords) -> u64 {
     checksum_on(sum, &[head[BEGIN] & u64::from(u32::MAX), head[offset_of!(Chunk, loads) / 8]])
 }
 
-/// The checksum of how a chunk ends by its head. It goes on with the chunk's words ([`checksum_on`]).
+/// The checksum of the fields of a head about the chunk's end. It goes on with the chunk's words ([`checksum_on`]).
 #[must_use]
 pub fn end_checksum(end: u32, head: &HeadWords) -> u64 {
     let fields = [offset_of!(Chunk, words), offset_of!(Chunk, events), offset_of!(Chunk, hash)];
@@ -370,23 +373,23 @@ pub const KIND_STREAM: u32 = 1;
 /// A chunk that describes an image.
 pub const KIND_IMAGE: u32 = 2;
 /// A chunk of a part of a run ([`parts`]), which describes all chunks of a stream, also those that the part leaves out.
-/// Its head is a copy of the head of the stream's first chunk, but for the fields that describe the chunk itself.
+/// Its head is a copy of the head of the stream's first chunk, except for the fields that describe the chunk itself.
 pub const KIND_PART: u32 = 3;
 
-/// The stream begins with code that is not known, which has not called anything yet: a thread's beginning. Also chunks
-/// that follow others.
+/// The stream begins with code that is not known, which has not called anything yet: a thread's beginning. Chunks that
+/// follow others have this, too.
 pub const BEGIN_ROOT: u32 = 0;
 /// It begins where the parent was: in a call of `fork`.
 pub const BEGIN_FORKED: u32 = 1;
 /// Recording began in the middle: the active calls are not known.
 pub const BEGIN_MIDDLE: u32 = 2;
-/// It begins where the parent was when a signal's handler interrupted it, which has called `fork`: anywhere.
+/// It begins anywhere: where the parent was when a signal's handler, which has called `fork`, interrupted it.
 pub const BEGIN_INTERRUPTED: u32 = 3;
 /// The thread's stream before this one was given up, since a jump, a cancellation or a fork came in the middle of a
 /// change of it: the active calls are not known.
 pub const BEGIN_LOST: u32 = 4;
 
-/// How many chunks a ring has at least. The newest takes the place of the oldest.
+/// The minimum number of chunks of a ring, in which the newest replaces the oldest.
 pub const RING_LEAST: u64 = 4;
 
 /// The chunk was being written.
@@ -394,7 +397,7 @@ pub const OPEN: u32 = 0;
 /// The stream goes on in another chunk, if the process had the time to begin it.
 pub const CONTINUED: u32 = 1;
 /// The stream has ended: the thread's end, the end of the process by `exit`, or a last word before `_exit` and `exec`,
-/// behind which there may be more words.
+/// after which there may be more words.
 pub const ENDED: u32 = 2;
 
 /// The last bytes of a chunk that ends [`OPEN`], if the process has ended by `exit`, or crashed: which bits the thread
@@ -416,7 +419,7 @@ impl Last {
         Self { words, pending, check: checksum(&[stream, sequence, words, pending]) }
     }
 
-    /// As it stands in the file.
+    /// The bytes of the record in the file.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; LAST as usize] {
         let mut bytes = [0; LAST as usize];
@@ -455,7 +458,7 @@ pub fn checksum_of_bytes(sum: u64, bytes: &[u8]) -> u64 {
 pub struct Image {
     /// The address of its lowest byte.
     pub low: u64,
-    /// The address behind its highest byte.
+    /// The address after its highest byte.
     pub high: u64,
     /// The difference between its addresses and those in its file.
     pub bias: u64,

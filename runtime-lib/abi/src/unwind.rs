@@ -1,13 +1,13 @@
 //! Interrupted points: the machine code that was being executed, from the innermost function outwards.
 //!
-//! Between an update and its call the id is that of no site. So what describes an interrupted point is its program
-//! counter, and the return addresses outwards of it, up to the activation that owns the innermost pushed frame: the id
+//! Between an update and its call the id belongs to no site. So an interrupted point is described by its program
+//! counter and the return addresses outwards of it, up to the activation that owns the innermost pushed frame: the id
 //! belongs to one of these functions. The decoder knows which of them are instrumented, and what each instruction has
 //! done to the id.
 //!
 //! The walk follows the unwind tables (`.eh_frame`), which describe every instruction, in any [`Process`]: the one that
 //! this is part of (the runtime's `own`), or one that a core file shows. Nothing here allocates or locks, and memory is
-//! asked for before it is read: the stack may be damaged, and signal handlers call this.
+//! checked before it is read: the stack may be damaged, and signal handlers call this.
 
 mod delivery;
 mod expression;
@@ -21,13 +21,13 @@ use gimli::{
 use self::expression::evaluate;
 pub use self::registers::Registers;
 
-/// The most addresses that are recorded.
+/// The maximum number of addresses that are recorded.
 pub const MAX_ADDRESSES: usize = 64;
-/// Behind so many addresses, return addresses that were recorded since the last signal are left out, so that recursion
-/// of any depth leads to the function that began it. Where the id counts, no two are equal: a sub-path goes through
-/// each call site once, except for call sites of functions that do nothing to the id.
+/// After this number of addresses, return addresses that were recorded since the last signal are left out, so that
+/// recursion of any depth leads to the function that began it. Where the id counts, no two are equal: a sub-path goes
+/// through each call site once, except for call sites of functions that do nothing to the id.
 const MIN_ADDRESSES: usize = 32;
-/// The most activations that are walked, which takes some seconds.
+/// The maximum number of activations that are walked, which takes some seconds.
 pub const MAX_ACTIVATIONS: usize = 1 << 22;
 
 /// The facts about a machine that the walk needs. Registers have the numbers that the unwind tables give them.
@@ -37,7 +37,7 @@ pub trait Unwind: Copy + UnwindContextStorage<usize> {
 
     /// Values of registers that are not known.
     const NO_VALUES: Self::Values;
-    /// The program counter, in whose place the tables have the return address.
+    /// The program counter; the tables use its number for the return address.
     const PC: usize;
     const SP: usize;
     /// The register that compilers use as frame pointer.
@@ -66,7 +66,7 @@ pub trait Unwind: Copy + UnwindContextStorage<usize> {
         process: &mut impl Process<'p>,
     ) -> Option<Caller<Self>>;
 
-    /// Targets of what may be direct calls in the code at an address. Bytes that only look like a call count, too.
+    /// Targets of possible direct calls in the code at an address. Bytes that only look like a call count, too.
     fn calls(code: &[u8], address: u64) -> impl Iterator<Item = u64>;
 }
 
@@ -74,7 +74,7 @@ pub trait Unwind: Copy + UnwindContextStorage<usize> {
 pub struct Caller<M: Unwind> {
     /// The canonical frame address of the activation: the stack pointer of its caller.
     pub cfa: usize,
-    /// The registers behind the call.
+    /// The registers after the call.
     pub registers: Registers<M>,
 }
 
@@ -84,7 +84,7 @@ pub trait Process<'p> {
     fn word(&mut self, address: usize) -> Option<u64>;
     /// The image that holds an address; None if there is none.
     fn image(&mut self, address: usize) -> Option<Tables<'p>>;
-    /// Returns whether an entry of the unwind tables with so many bytes may be read.
+    /// Returns whether an entry of the unwind tables with this number of bytes may be read.
     fn allows(&mut self, _bytes: usize) -> bool {
         true
     }
@@ -124,7 +124,7 @@ pub struct Interruption {
     /// Bit `i`: address `i` is a program counter, not a return address.
     exact: u64,
     len: usize,
-    /// The first and the last address in front of which some are left out; the first is [`MAX_ADDRESSES`] if none are.
+    /// The first and the last address before which some are left out; the first is [`MAX_ADDRESSES`] if none are.
     left_out: (usize, usize),
     /// The reason why there are no more.
     pub end: End,
@@ -140,8 +140,8 @@ impl Interruption {
         self.addresses[..self.len].iter().enumerate().map(|(i, &a)| (a, self.exact >> i & 1 == 1))
     }
 
-    /// The first and the last address in front of which return addresses may be left out, by their numbers; none if
-    /// none are. Each is equal to one further in.
+    /// The first and the last address before which return addresses may be left out, by their numbers; none if none
+    /// are. Each of these is equal to one further in.
     pub fn left_out(&self) -> Option<(usize, usize)> {
         let (first, last) = self.left_out;
         (first < self.len).then_some((first, last.min(self.len - 1)))
@@ -177,18 +177,18 @@ impl Interruption {
         more
     }
 
-    /// Walks from the activation with these registers outwards. `top` is the address of the innermost pushed frame
-    /// there, or 0; `most`: so many activations at most.
+    /// Walks from the activation with these registers outwards, over at most `max_activations`. `top` is the address of
+    /// the innermost pushed frame there, or 0.
     #[inline(never)]
     pub fn walk<'p, M: Unwind>(
         registers: Registers<M>,
         top: usize,
-        most: usize,
+        max_activations: usize,
         process: &mut impl Process<'p>,
     ) -> Self {
         let mut found = Self::new();
         let sp = registers.sp();
-        found.walk_from(registers, top, most, process);
+        found.walk_from(registers, top, max_activations, process);
         let below = top < sp || found.end == End::Outermost;
         found.detached = top != 0 && found.end != End::Pushed && below;
         found
@@ -231,13 +231,13 @@ impl Interruption {
         &mut self,
         mut registers: Registers<M>,
         top: usize,
-        most: usize,
+        max_activations: usize,
         process: &mut impl Process<'p>,
     ) {
         let found = self;
         let mut context = Context::new_in();
         let mut depth = 0;
-        for _ in 0..most {
+        for _ in 0..max_activations {
             let (before, exact) = (found.len, depth == 0);
             if !found.add(registers.pc(), exact) {
                 return;
@@ -246,8 +246,8 @@ impl Interruption {
                 found.end = End::Lost;
                 return;
             };
-            // `longjmp` that has loaded the registers is no activation any more: its "caller" is where it goes, with a
-            // stack pointer of its own in the tables, which may be loaded, too.
+            // Once `longjmp` has loaded the registers, it is no activation any more: its "caller" is the target of the
+            // jump. The tables describe that one's stack pointer by a rule of its own; it may be loaded, too.
             let Caller { cfa, registers: caller } = step.caller;
             let jump = caller.sp() != cfa;
             if !jump && !step.signal && found.len > before {
@@ -261,7 +261,7 @@ impl Interruption {
                 () => None,
             };
             if let Some(end) = end {
-                // The last one is never left out.
+                // The last address is never left out.
                 if found.len > before || found.record(registers.pc(), exact) {
                     found.end = end;
                 }
@@ -310,8 +310,8 @@ struct Step<M: Unwind> {
 /// gimli's working memory: large, so all steps of a walk share one.
 type Context<M> = UnwindContext<usize, M>;
 
-/// From an activation to its caller. `depth`: so many activations are further in, since the program counter was that of
-/// an instruction and not a return address.
+/// From an activation to its caller. `depth`: the number of activations further in, down to the last one whose program
+/// counter is that of an instruction and not a return address.
 #[inline(never)]
 fn step<'p, M: Unwind, P: Process<'p>>(
     registers: &Registers<M>,
@@ -321,11 +321,11 @@ fn step<'p, M: Unwind, P: Process<'p>>(
 ) -> Option<Step<M>> {
     let called = |caller| Step { caller, signal: false };
     let (pc, exact) = (registers.pc(), depth == 0);
-    // A return address may be the first one behind a function that does not return.
+    // After a call that does not return, the return address may be the first one after the function.
     let lookup = if exact { pc } else { pc.checked_sub(1)? };
     let Some(Tables { start: loaded, image, index_start, index }) = process.image(lookup) else {
-        // A call through a wild pointer has executed nothing. Code that is in no file, as compilers at run time make
-        // it, may keep its return address anywhere.
+        // A call through a wild pointer has executed nothing. Code that is in no file, such as that of just-in-time
+        // compilers, may keep its return address anywhere.
         return if exact && registers.is_astray {
             M::caller_at_entry(registers, process).map(called)
         } else {
@@ -372,7 +372,7 @@ fn step<'p, M: Unwind, P: Process<'p>>(
         }
         CfaRule::Expression(expression) => evaluate(expression, None, process)?,
     };
-    // The tables name what changed: what a function must preserve is as it was.
+    // The tables name the registers that have changed: other callee-saved registers keep their values.
     let mut caller = *registers;
     caller.known &= M::PRESERVED;
     caller.is_astray = false;
@@ -399,7 +399,7 @@ fn step<'p, M: Unwind, P: Process<'p>>(
         };
         match value {
             Some(value) => caller.set(number, value),
-            // Without a return address there is no caller to speak of.
+            // Without a return address the caller is not known.
             None if number == M::PC => return None,
             None => caller.known &= !(1 << number),
         }
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!((found.left_out(), found.len), (None, MIN_ADDRESSES + 1));
         assert!(found.add(1, false) && found.add(2, false));
         assert_eq!(found.len, MIN_ADDRESSES + 1);
-        // Behind a signal nothing equals what is in front of it.
+        // After a signal, no address counts as equal to one before it.
         assert!(found.add(7, true) && found.add(2, false));
         assert_eq!(
             (found.left_out(), found.len),

@@ -35,7 +35,7 @@ impl<T> Relative<T> {
     /// The rows that begin there: none if it is null.
     ///
     /// # Safety
-    /// There are so many, and they do not change.
+    /// There are `count` rows, and they do not change.
     #[inline(always)]
     pub unsafe fn rows(&self, count: u64) -> &[T] {
         // SAFETY: by the contract.
@@ -51,8 +51,8 @@ pub struct Shadow {
     pub function: *const FunctionRecord,
     /// The call site that is being executed; written before every call.
     pub site: *const u8,
-    /// Not 0 if a function called there has left its activation to another one, by a tail call: 1 until that begins,
-    /// then 2.
+    /// Not 0 if a function called there has left its activation to another one, by a tail call: 1 until the other one
+    /// begins, then 2.
     pub left: u64,
     /// [`left`](Self::left) of the caller when this activation began. 1: this is the other activation.
     pub replaced: u64,
@@ -98,7 +98,7 @@ pub struct FunctionRecord {
     /// not.
     pub shared: u64,
     /// The groups of functions that may leave their activations to this one by tail calls, in ascending order
-    /// ([`InEdge::group`]); of the open node: those that may leave them to functions of other modules.
+    /// ([`InEdge::group`]); of the open node: the groups that may leave theirs to functions of other modules.
     pub groups: Relative<u64>,
     pub group_count: u64,
 }
@@ -154,5 +154,5 @@ pub struct InEdge {
     pub callee: Relative<FunctionRecord>,
 }
 
-/// An [`InEdge::group`] that is none.
+/// The [`InEdge::group`] of an edge without one.
 pub const NO_GROUP: u64 = u64::MAX;

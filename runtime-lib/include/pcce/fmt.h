@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #endif
 
-/* `fmt::print("two equal sizes {}\n", pcce::token())`: the context of the line where it stands. The
- * token takes what texts take, as in `{:>60}`. */
+/* `fmt::print("two equal sizes {}\n", pcce::token())`: the context of this line. The token takes the
+ * format specifications of texts, such as `{:>60}`. */
 template <> struct fmt::formatter<pcce::token> : fmt::formatter<fmt::string_view> {
   template <class Context>
   auto format(const pcce::token &context, Context &out) const -> decltype(out.out()) {

@@ -6,7 +6,7 @@
 #ifndef PCCE_GLOG_H
 #define PCCE_GLOG_H
 
-/* glog's header has two forms, and the other one knows no prefixes. */
+/* Without this macro, glog's header has no custom prefixes. */
 #ifndef GLOG_CUSTOM_PREFIX_SUPPORT
 #ifdef COMPACT_GOOGLE_LOG_INFO
 #error "include <pcce/glog.h> before <glog/logging.h>, or compile with -DGLOG_CUSTOM_PREFIX_SUPPORT"
@@ -22,7 +22,7 @@
 
 namespace pcce {
 namespace adapters {
-/* glog's own prefix, and the context of the message behind it. */
+/* glog's own prefix, followed by the context of the message. */
 inline void glog_prefix(std::ostream &out, const google::LogMessageInfo &message, void *) {
   const google::LogMessageTime &time = message.time;
   char moment[64];
@@ -33,8 +33,8 @@ inline void glog_prefix(std::ostream &out, const google::LogMessageInfo &message
 }
 } // namespace adapters
 
-/* Stands in the place of `google::InitGoogleLogging`, and puts the context of each message between its prefix
- * and its text. With `FLAGS_log_prefix = false` messages have neither. */
+/* Replaces `google::InitGoogleLogging`, and puts the context of each message between its prefix and its text.
+ * With `FLAGS_log_prefix = false` messages have neither. */
 inline void init_google_logging(const char *program) {
   google::InitGoogleLogging(program, adapters::glog_prefix);
 }

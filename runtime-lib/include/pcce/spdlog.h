@@ -59,11 +59,11 @@ private:
 };
 } // namespace adapters
 
-/* A logger that writes what `logger` would write, with the context of each message behind its text. It takes
- * the place of `logger` where spdlog knows that by its name, or as the default: one line at the start of a
- * program, `pcce::with_tokens(spdlog::default_logger())`, is enough.
+/* A logger that writes the messages of `logger`, with the context of each message after its text. It replaces
+ * `logger` where spdlog knows it by name, or as the default: one line at the start of a program,
+ * `pcce::with_tokens(spdlog::default_logger())`, is enough.
  *
- * Of an asynchronous logger, too, the context is that of the thread that logs. Messages that
+ * For an asynchronous logger, too, the context is that of the thread that logs. Messages that
  * `dump_backtrace` writes later have none. `logger` itself should not be used any more. */
 inline std::shared_ptr<::spdlog::logger> with_tokens(std::shared_ptr<::spdlog::logger> logger) {
   const bool is_default = ::spdlog::default_logger() == logger;

@@ -20,7 +20,7 @@ impl Out {
         Self { descriptor, buffer: [0; 256], len: 0 }
     }
 
-    /// Says on standard error where the report is, if it is elsewhere.
+    /// Says on standard error in which file the report is, if it is in one.
     pub(super) fn tell(&self) {
         if settings().descriptor().is_none() && self.descriptor != libc::STDERR_FILENO {
             settings().file.tell(b"pcce: the crash report is in ", 0, 0);

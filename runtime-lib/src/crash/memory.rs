@@ -1,5 +1,5 @@
-//! The memory of the handler, in pages of its own: a write that runs away upwards through the program's data stops in
-//! front of them, at pages that cannot be written to.
+//! The memory of the handler, in pages of its own: a runaway write upwards through the program's data stops before it
+//! reaches them, at pages that cannot be written to.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) others: Others,
 }
 
-/// All of the memory, in this order. All zeros at first, so that it is no part of the program's file.
+/// All of the memory, in this order. All zeros at first, so that it takes no space in the program's file.
 #[repr(C)]
 struct Kept {
     settings: Settled<Settings>,

@@ -41,7 +41,7 @@ const ANSWERED: u32 = 3;
 /// The other threads.
 pub(super) struct Others {
     crashed: [Other; 16],
-    /// A thread that begins to answer and does not end costs one slot.
+    /// A thread that begins to answer and does not finish uses up one slot.
     slots: [Slot; 4],
     /// The question that may be answered: its number, and in the lowest byte the slot.
     question: AtomicU64,
@@ -72,7 +72,7 @@ impl Others {
         self.crashed.iter().find(|other| other.thread.load(Ordering::Acquire) == thread)
     }
 }
-/// A part of the note of each question.
+/// The upper half of each question's note.
 pub(super) const NOTE: u64 = 0x7063_6365_0000_0000;
 
 /// Waits for the report of another thread, which asks this one for its context.
@@ -110,15 +110,16 @@ pub(super) unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
     // SAFETY: the kernel's.
     tracer::write_last(unsafe { interrupted_pc(context) });
     slot.state.store(ANSWERED, Ordering::Release);
-    // The signal may have interrupted a wait: going on, the program might end before it dies of the crash.
+    // The signal may have interrupted a wait. If the thread went on, the program might end before it dies of the crash.
     if crashed.is_none() {
         stay();
     }
 }
 
-/// The contexts of all threads but this one.
+/// Writes the contexts of all other threads.
 pub(super) fn others(out: &mut Out, signal: c_int, own: c_int) {
-    // All reported signals but the one that is about to have its former action back.
+    // The question is sent as any of the reported signals. The one whose former action is about to be restored is the
+    // last choice.
     let ours = |s: &c_int| Action::of(*s).is_some_and(|action| is_ours(&action));
     let mut candidates = SIGNALS.into_iter().rev();
     let question_signal = candidates.find(|s| *s != signal && ours(s)).or(Some(signal).filter(ours));
@@ -137,7 +138,7 @@ pub(super) fn others(out: &mut Out, signal: c_int, own: c_int) {
     }
 }
 
-/// The kernel does not list the threads.
+/// Writes that the threads cannot be listed.
 fn not_listed(out: &mut Out, error: isize) {
     out.text(b"incomplete: the other threads cannot be listed: ");
     match error.unsigned_abs() as c_int {
@@ -152,7 +153,7 @@ fn not_listed(out: &mut Out, error: isize) {
     out.line();
 }
 
-/// The context of one other thread.
+/// Writes the context of one other thread.
 fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &mut usize) {
     out.thread(thread);
     let others = &state().others;
@@ -161,7 +162,7 @@ fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &m
         out.signal(other.signal.load(Ordering::Relaxed), other.code.load(Ordering::Relaxed));
         out.line();
     }
-    // The line may be the last one.
+    // The report may end with this line.
     out.flush();
     let left = end.saturating_sub(now());
     let (Some(signal), true, Some(place)) = (signal, left > 0, others.slots.get(*slot)) else {
@@ -201,6 +202,6 @@ fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &m
         }
     }
     let len = place.len.load(Ordering::Relaxed);
-    // SAFETY: the thread has written it, and is done.
+    // SAFETY: the thread has finished writing it.
     out.context(unsafe { core::slice::from_raw_parts(place.text.0.get().cast(), len) });
 }

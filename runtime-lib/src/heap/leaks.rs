@@ -1,11 +1,11 @@
 //! Leaks: the blocks to which nothing points any more, found by a conservative scan as the program ends.
 //!
-//! Blocks are found by their headers, whose checks depend on their addresses: each word of the memory that can be
-//! written may be the place behind one. Whatever looks like an address in a block, in memory that is no block, keeps
-//! the block alive, and so does what looks like one in a block that is alive. The others have leaked. glibc's own
-//! memory keeps nothing alive: blocks that were freed still hold addresses.
+//! Blocks are found by their headers, whose checks depend on their addresses: all writable memory is searched for
+//! headers. Every word outside of blocks that looks like an address in a block keeps that block alive, and so does
+//! every such word in a block that is alive. The other blocks have leaked. glibc's own memory keeps nothing alive:
+//! blocks that were freed still hold addresses.
 //!
-//! The other threads are stopped by a signal meanwhile, which also puts their registers into memory.
+//! During the scan the other threads are stopped by a signal, which also puts their registers into memory.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
@@ -23,18 +23,18 @@ use crate::machine::here;
 use crate::signal::set_action;
 use crate::sys::{self, Action};
 
-/// The stack pointer of the thread that ends the program, where that called the runtime.
+/// The stack pointer of the thread that ends the program, at its call of the runtime.
 static STACK: AtomicUsize = AtomicUsize::new(0);
-/// Its registers there. They are memory that is scanned.
+/// The registers of that thread at the same point. The scan includes this memory.
 static REGISTERS: Kept = Kept(UnsafeCell::new(MaybeUninit::uninit()));
 
 struct Kept(UnsafeCell<MaybeUninit<Registers>>);
 
-// SAFETY: written by the thread that ends the program, and read by nobody but the scan.
+// SAFETY: written by the thread that ends the program, and read only by the scan.
 unsafe impl Sync for Kept {}
 
-/// Remembers the stack and the registers of the function into which this is inlined: what is below is the runtime's
-/// own, and has addresses of blocks that it left there earlier.
+/// Remembers the stack and the registers of the function into which this is inlined. The stack below belongs to the
+/// runtime, which has left addresses of blocks there earlier.
 #[inline(always)]
 pub fn remember_here() {
     // SAFETY: one thread ends the program.
@@ -42,16 +42,16 @@ pub fn remember_here() {
     STACK.store(stack_pointer(), Ordering::Relaxed);
 }
 
-/// What the scan could not do.
+/// The limits of a scan.
 pub struct Gaps {
     /// Blocks that are not freed, and were not found.
     pub blocks: u64,
-    /// Threads that did not stop: what only their registers hold may be called leaked.
+    /// Threads that did not stop: blocks that only their registers point to may count as leaked.
     pub threads: u32,
 }
 
 /// Counts each block that has leaked in its record. `live` is the number of blocks that are not freed. None if the
-/// system does not tell what is mapped, or has no memory.
+/// system does not say what is mapped, or has no memory.
 #[inline(never)]
 pub fn scan(live: u64) -> Option<Gaps> {
     let stopped = stop_threads();
@@ -82,14 +82,14 @@ struct Region {
 enum Kind {
     /// glibc allocates from it.
     Heap,
-    /// The data of libc, which glibc's allocator has there, too.
+    /// The data of libc, which include those of glibc's allocator.
     Libc,
     /// The stack of the process's first thread.
     Stack,
     Other,
 }
 
-/// The most mappings of a process, by the kernel's default.
+/// The kernel's default limit of mappings of a process.
 const MAPPINGS: usize = 1 << 16;
 const WORD: usize = size_of::<usize>();
 
@@ -113,13 +113,13 @@ impl<T: Copy> Array<T> {
     }
 
     /// # Safety
-    /// So many were written, and they do not change while the slice is used.
+    /// The first `len` values were written, and they do not change while the slice is used.
     unsafe fn first(&self, len: usize) -> &[T] {
         // SAFETY: by the contract.
         unsafe { slice::from_raw_parts(self.start, len) }
     }
 
-    /// Returns the address behind it, for an address in it.
+    /// Returns the address after the array, for an address in it.
     fn end_if_in(&self, address: usize) -> Option<usize> {
         let (low, size) = (self.start as usize, (self.room * size_of::<T>()).next_multiple_of(PAGE_SIZE));
         (low..low + size).contains(&address).then_some(low + size)
@@ -136,7 +136,7 @@ impl<T> Drop for Array<T> {
 struct Memory {
     regions: Array<Region>,
     len: usize,
-    /// `/proc/self/pagemap`, or negative: it tells pages to which nobody has written.
+    /// The descriptor of `/proc/self/pagemap`, which says which pages were ever written to. Negative without it.
     pages: c_int,
 }
 
@@ -165,7 +165,7 @@ impl Memory {
         let regions = Array::<Region>::new(MAPPINGS)?;
         let libc = Image::of(__libc_malloc as *const u8);
         let mut len = 0;
-        let told = each_line(1, |line| {
+        let listed = each_line(1, |line| {
             let Some(mapping) = Mapping::parse(line).filter(|mapping| mapping.is_writable) else { return };
             let memory: [&[u8]; 2] = [b"/dev/shm/", b"/dev/zero"];
             let is_device = mapping.name.starts_with(b"/dev/")
@@ -184,7 +184,7 @@ impl Memory {
             unsafe { regions.set(len, Region { low: mapping.low, high: mapping.high, kind }) };
             len += 1;
         });
-        if !told || len == MAPPINGS {
+        if !listed || len == MAPPINGS {
             return None;
         }
         // SAFETY: a plain call.
@@ -197,22 +197,22 @@ impl Memory {
         unsafe { self.regions.first(self.len) }
     }
 
-    /// Calls something with the parts of a piece of memory to which anybody has written, page by page.
+    /// Calls `each` with the parts of a range of memory that were ever written to, page by page.
     fn each_part(&self, low: usize, high: usize, mut each: impl FnMut(usize, usize)) {
         const AT_ONCE: usize = 512;
-        /// The page is there, or swapped out.
-        const THERE: u64 = 3 << 62;
+        /// The page is in memory, or swapped out.
+        const EXISTS: u64 = 3 << 62;
         let mut entries = [0_u64; AT_ONCE];
         let mut start = low;
         while start < high {
             let first = start / PAGE_SIZE;
             let count = (high.div_ceil(PAGE_SIZE) - first).min(AT_ONCE);
             let arguments = [self.pages as usize, entries.as_mut_ptr() as usize, count * 8, first * 8, 0, 0];
-            // SAFETY: writes so many bytes at most.
+            // SAFETY: writes `count` entries at most.
             let read = unsafe { sys::call(libc::SYS_pread64, arguments) };
             let end = (first + count) * PAGE_SIZE;
             if read == (count * 8) as isize {
-                for (page, _) in (first..).zip(&entries[..count]).filter(|(_, entry)| **entry & THERE != 0) {
+                for (page, _) in (first..).zip(&entries[..count]).filter(|(_, entry)| **entry & EXISTS != 0) {
                     each((page * PAGE_SIZE).max(low), ((page + 1) * PAGE_SIZE).min(high));
                 }
             } else {
@@ -224,7 +224,7 @@ impl Memory {
 
     /// Finds the blocks.
     fn blocks(&self, live: u64) -> Option<Blocks> {
-        // One that a thread was about to make may not be counted yet.
+        // A block that a thread was about to allocate may not be counted yet.
         let room = live as usize + (1 << 10);
         let mut blocks = Blocks { places: Array::new(room)?, waiting: Array::new(room)?, len: 0 };
         for region in self.regions() {
@@ -263,7 +263,7 @@ impl Memory {
                 let mut at = low;
                 while at < high {
                     let [a, b] = [self.regions.end_if_in(at), blocks.end_if_in(at)];
-                    // What is in a block counts if that is alive.
+                    // The contents of a block count only if the block is alive.
                     let block = blocks.find(at).map(|place| blocks.place(place).end().next_multiple_of(WORD));
                     if let Some(end) = a.or(b).or(block) {
                         at = end;
@@ -309,29 +309,29 @@ struct Place {
 }
 
 impl Place {
-    /// Behind its last byte. A block without one has its first address.
+    /// The address after the last byte. An empty block has its first address.
     fn end(&self) -> usize {
         self.at + self.block.size.max(1)
     }
 }
 
 struct Blocks {
-    /// By their addresses.
+    /// Sorted by address.
     places: Array<Place>,
     len: usize,
-    /// Those that are alive, and whose content is to be looked at.
+    /// The numbers of blocks that are alive, and whose contents are still to be scanned.
     waiting: Array<u32>,
 }
 
 impl Blocks {
     fn place(&self, number: usize) -> Place {
-        // SAFETY: its number is that of a place.
+        // SAFETY: the number is that of a place.
         unsafe { self.places.start.add(number).read() }
     }
 
     /// The number of the block with an address.
     fn find(&self, address: usize) -> Option<usize> {
-        // SAFETY: written by Memory::blocks(); marks are set while nobody looks.
+        // SAFETY: written by Memory::blocks(); marks are set only while no such slice is used.
         let places = unsafe { self.places.first(self.len) };
         let (first, last) = (places.first()?, places.last()?);
         if address < first.at || address >= last.end() {
@@ -345,11 +345,11 @@ impl Blocks {
         self.places.end_if_in(address).or_else(|| self.waiting.end_if_in(address))
     }
 
-    /// Marks the block to which a word leads, if it does.
+    /// Marks the block to which a word points, if there is one.
     fn mark(&self, word: usize, from: Kind, waiting: &mut usize) {
         let Some(number) = self.find(word) else { return };
         let place = self.place(number);
-        if place.is_alive || from == Kind::Libc && word == behind(&place) {
+        if place.is_alive || from == Kind::Libc && word == next_chunk(&place) {
             return;
         }
         // SAFETY: places of the arrays; each block waits once.
@@ -361,9 +361,9 @@ impl Blocks {
     }
 }
 
-/// The address of glibc's chunk behind that of a block. The last word of a block is the first of that chunk, to which
-/// the allocator's own lists lead.
-fn behind(place: &Place) -> usize {
+/// The address of glibc's chunk after that of a block. The last word of a block is the first word of that chunk, to
+/// which the allocator's own lists point.
+fn next_chunk(place: &Place) -> usize {
     let base = place.at - place.block.offset;
     // SAFETY: glibc has the size of each chunk there, and flags in its lowest bits.
     let size = unsafe { (base as *const usize).sub(1).read_volatile() } & !7;
@@ -372,11 +372,11 @@ fn behind(place: &Place) -> usize {
 
 // Threads.
 
-/// The most threads that are stopped.
+/// The maximum number of threads that are stopped.
 const THREADS: usize = 1 << 14;
 /// 1 while the other threads are to stay where they are.
 static STOPPED: AtomicU32 = AtomicU32::new(0);
-/// The threads that do.
+/// The number of threads that do.
 static STAYING: AtomicU32 = AtomicU32::new(0);
 
 fn pause() {
@@ -398,9 +398,9 @@ unsafe extern "C" fn on_stop(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) 
 
 /// Stops the other threads. Returns how many do not; 1 if that is not known.
 fn stop_threads() -> u32 {
-    /// So often the threads are listed: one may be made while others stop.
+    /// The maximum number of lists of threads: a thread may be created while others stop.
     const ROUNDS: usize = 8;
-    /// So many pauses one round takes at most.
+    /// The maximum number of pauses in a round.
     const PAUSES: u32 = 1000;
     if single() {
         return 0;
@@ -411,7 +411,7 @@ fn stop_threads() -> u32 {
     for _ in 0..ROUNDS {
         let before = len;
         let listed = sys::each_thread(|thread| {
-            // SAFETY: so many were written.
+            // SAFETY: `len` were written.
             let known = unsafe { asked.first(len) }.contains(&thread);
             if thread == own || known || len == THREADS {
                 return;
@@ -437,7 +437,7 @@ fn stop_threads() -> u32 {
     len as u32 - STAYING.load(Ordering::Acquire).min(len as u32)
 }
 
-/// A signal that the program does not use, with a handler that stays; 0 if there is none.
+/// A signal that the program does not use, which gets the handler [`on_stop`]; 0 if there is none.
 fn stopping_signal() -> c_int {
     const LAST: c_int = 64;
     const FIRST: c_int = 35;

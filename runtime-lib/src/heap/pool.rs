@@ -1,5 +1,5 @@
-//! libstdc++ allocates a block as it is loaded, from which it takes exceptions where there is no memory left. It is
-//! never freed, and would be the largest leak of many a program.
+//! The pool of libstdc++: a block that it allocates when it is loaded, for exceptions that are thrown when there is no
+//! memory left. It is never freed, and would be the largest leak of many programs.
 
 use pcce_system::maps::{Mapping, each_line};
 use pcce_system::weak_address;
@@ -9,7 +9,7 @@ use crate::image::Image;
 
 /// Gives the block a record of its own. To be called before the program begins.
 pub fn name() {
-    // The function that takes from the block.
+    // The function that allocates from the block.
     let of_library = weak_address!("__cxa_allocate_exception");
     let Some(library) = (!of_library.is_null()).then(|| Image::of(of_library)).flatten() else { return };
     each_line(1, |line| {
@@ -20,10 +20,10 @@ pub fn name() {
         let count = (mapping.high - mapping.low) / size_of::<usize>();
         // SAFETY: it can be read, and there is one thread.
         let words = unsafe { core::slice::from_raw_parts(mapping.low as *const usize, count) };
-        // The library has the first free piece of the block, the block, and its size behind one another.
+        // The library's data hold the first free piece of the block, the block, and its size, one after the other.
         for piece in words.windows(3).filter(|piece| piece[0] != 0 && piece[0] == piece[1] && piece[2] != 0) {
             if let Some((at, block)) = block(piece[0], piece[2])
-                && block.record.gives(&POOL, block.size as u64)
+                && block.record.move_block(&POOL, block.size as u64)
             {
                 // SAFETY: its header is in front of it.
                 unsafe { Header::write(at.sub(block.offset), Block { record: &POOL, ..block }) };
@@ -33,7 +33,7 @@ pub fn name() {
     });
 }
 
-/// The block of this size at an address, which may be any.
+/// The block of this size at an address, where any memory or none may be.
 fn block(at: usize, size: usize) -> Option<(*mut u8, Block)> {
     let mut header = [0; size_of::<Header>()];
     let is_readable =

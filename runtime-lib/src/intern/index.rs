@@ -12,7 +12,7 @@ const TABLES: usize = 32;
 /// A slot of a table that is not empty holds the address of a node, and above it some bits of its hash, which are never
 /// 0.
 const ADDRESS: u64 = (1 << 48) - 1;
-/// In a slot that was empty when the table got a successor.
+/// The value of a slot that was empty when the table got a successor.
 const CLOSED: u64 = 1;
 
 /// A table: its address, which is that of a page, and the number of its slots as a power of two. 0: there is none.
@@ -34,9 +34,9 @@ impl Table {
         hash >> (64 - self.bits())
     }
 
-    /// The slot with this number; the first one comes again behind the last.
+    /// The slot with this number; after the last slot, numbers begin again at the first.
     pub(super) fn slot(self, number: u64) -> &'static AtomicU64 {
-        // SAFETY: a table has so many slots.
+        // SAFETY: the masked number is smaller than that of all slots.
         unsafe { self.slot_in(number & (self.slots() - 1)) }
     }
 
@@ -51,8 +51,8 @@ impl Table {
     }
 }
 
-/// Every bit depends on every bit of the key, of which the first two words are numbers and addresses that are far from
-/// random.
+/// The hash of a key. Every bit depends on every bit of the key: its first two words are numbers and addresses that are
+/// far from random.
 #[inline(always)]
 pub(super) fn hash(key: &Key) -> u64 {
     let outer = key[0] ^ key[1].wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -60,7 +60,7 @@ pub(super) fn hash(key: &Key) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// The bits of a hash that stand above an address.
+/// The bits of a hash that a slot holds above an address.
 #[inline(always)]
 fn tag(hash: u64) -> u64 {
     (hash | 1) << 48
@@ -74,7 +74,7 @@ pub(super) fn linked(slot: u64, key: &Key, hash: u64) -> Option<*const Key> {
         return None;
     }
     let node = node as *const Key;
-    // SAFETY: linked nodes begin with a key, are immutable and never freed; what is no node has no tag.
+    // SAFETY: linked nodes begin with a key, are immutable and never freed; a slot without a node has no tag.
     let there = unsafe { &*node };
     // Not as one comparison of memory, which would take longer.
     (there[0] == key[0] && there[1] == key[1] && there[2] == key[2]).then_some(node)
@@ -104,7 +104,7 @@ impl Index {
         if table.0 == 0 {
             return None;
         }
-        // SAFETY: where slots begin is one of them.
+        // SAFETY: the first slot for a hash is one of the table.
         let slot = unsafe { table.slot_in(table.start(hash)) };
         linked(slot.load(Ordering::Acquire), key, hash)
     }
@@ -122,7 +122,7 @@ impl Index {
             if let Some(node) = linked(found, key, hash) {
                 return Some(node);
             }
-            // There is always such a slot.
+            // There is always an empty or a closed slot.
             if found <= CLOSED {
                 return None;
             }
@@ -130,8 +130,8 @@ impl Index {
         }
     }
 
-    /// The node of `key`, which was not found. If it is still not there, `make`, which is called once, makes it, and
-    /// returns the number of nodes with it. None if there is no memory.
+    /// The node of `key`, which was not found. If it is still not there, `make`, which is called at most once, makes
+    /// the node, and returns the count of nodes including it. None if there is no memory.
     #[cold]
     #[inline(never)]
     pub(super) fn add(
@@ -156,7 +156,7 @@ impl Index {
                         Some(fresh) => fresh,
                         None => *fresh.insert(make()?),
                     };
-                    // All that came before may be in the table.
+                    // All earlier nodes may be in the table.
                     if count > table.slots() / 4 * 3 {
                         if self.successor(table).is_some() {
                             break;
@@ -184,7 +184,7 @@ impl Index {
         }
     }
 
-    /// Puts all that is in `from` into `to`, which comes next, and makes that the current one.
+    /// Links all nodes of `from` into `to`, the next table, and makes `to` the current one.
     fn leave(&self, from: Table, to: Table) {
         for slot in 0..from.slots() {
             if self.current().0 != from.0 {
@@ -198,7 +198,7 @@ impl Index {
             // SAFETY: as in linked().
             let hash = hash(unsafe { &*((found & ADDRESS) as *const Key) });
             let mut slot = to.start(hash);
-            // If another thread has linked the node in, no slot in front of it is empty, now or then.
+            // If another thread has linked the node in, no slot before it was empty at that time, or is empty now.
             while let Err(there) =
                 to.slot(slot).compare_exchange(0, found, Ordering::AcqRel, Ordering::Acquire)
                 && there != found

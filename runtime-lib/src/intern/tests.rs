@@ -30,7 +30,7 @@ fn keys_with_one_hash_are_distinct() {
     assert!((0..1000).all(|i| MAP.find(&same(i)) == Some((numbers[i as usize], ()))));
 }
 
-/// Slots that are looked at for each of some keys, on average.
+/// The average number of slots that are looked at to find one of the keys.
 fn probes(keys: &[Key]) -> f64 {
     let map: Interner<()> = Interner::new();
     keys.iter().for_each(|key| assert!(map.insert(key, ()).is_some()));
@@ -45,7 +45,7 @@ fn probes(keys: &[Key]) -> f64 {
 
 #[test]
 fn keys_as_chains_have_them_are_found_soon() {
-    // A fill of three quarters, with random hashes, would make 2.5 of it.
+    // With random hashes, it would be 2.5 in a table that is three quarters full.
     let few = |keys: Vec<Key>| assert!(probes(&keys) < 3.0, "{}", probes(&keys));
     let site = |i: u64| 0x40_0000 + i;
     few((0..98_000).map(|i| [i, site(0), 0]).collect());
@@ -64,7 +64,7 @@ fn all_differ(mut numbers: Vec<u64>) -> bool {
 
 #[test]
 fn threads_agree_on_numbers_while_tables_grow() {
-    // From new on each time: the first tables are left soonest.
+    // Each round has a new map: the first tables are replaced soonest.
     for keys in [10, 1000, 1000, 1000, 20_000, 20_000, 60_000_u64] {
         let map: Interner<u64> = Interner::new();
         let key = |i: u64| [i, i * 3, 1];

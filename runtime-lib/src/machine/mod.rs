@@ -1,5 +1,5 @@
-//! The machine-dependent part of the runtime, beside the walk over stacks in `pcce-abi`. Everything else in this crate
-//! is generic.
+//! The machine-dependent part of the runtime; the walk over stacks is in `pcce-abi`. Everything else in this crate is
+//! generic.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -13,14 +13,14 @@ use crate::abi::Link;
 use crate::state::tls;
 use crate::{alternate, sys, tracer};
 
-/// The key whose destructor gives the record back, plus 1; 0 while there is none. A destructor, since those of the
-/// program may ask for the thread's token.
+/// The key whose destructor gives the record back, plus 1; 0 while there is none. A destructor does this, since
+/// destructors of the program may ask for the thread's token.
 static KEY: AtomicU64 = AtomicU64::new(0);
 /// The first key, plus 1.
 static FIRST: AtomicU64 = AtomicU64::new(0);
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
 const DESTRUCTOR_ROUNDS: usize = 4;
-/// glibc has room for the values of so many keys in each thread, and allocates for others.
+/// The number of keys for whose values glibc has room in each thread; it allocates memory for others.
 const ROOM: u64 = 32;
 
 /// Makes a key, unless it is there; false if there are too many.
@@ -86,7 +86,7 @@ unsafe extern "C" fn ended(_: *mut c_void) {
     }
 }
 
-/// The destructor of [`KEY`]: in the last round, behind all destructors of the program that do the same.
+/// The destructor of [`KEY`]. It acts in the last round, after all destructors of the program that do the same.
 unsafe extern "C" fn end(creation: *mut c_void) {
     let creation: *mut Creation = creation.cast();
     // SAFETY: the record of this thread.

@@ -10,7 +10,8 @@ use crate::signal::SignalFrame;
 use crate::unwind::{Interruption, Process, Unwind as _};
 use crate::{Native, Registers};
 
-/// The most activations that are walked where a handler was called: contexts of handlers are taken often.
+/// The maximum number of activations that are walked at the point where a handler was called: contexts of handlers are
+/// taken often.
 const BELOW_HANDLERS: usize = 1 << 14;
 
 /// A reader of the chain.
@@ -20,7 +21,7 @@ pub(super) struct Frames {
     pub(super) process: Own,
     /// True if the chain ended in something that is no frame.
     pub(super) damaged: bool,
-    /// A frame met before, and how many frames after it the next one is put here: a damaged chain may be a ring.
+    /// A frame met before: a damaged chain may be a ring. After `limit` further steps, another frame becomes the mark.
     pub(super) mark: *const Frame,
     pub(super) steps: u64,
     pub(super) limit: u64,
@@ -66,7 +67,7 @@ impl Frames {
         if self.steps == self.limit {
             (self.mark, self.steps, self.limit) = (frame, 0, self.limit * 2);
         }
-        // Nearly nothing but zeros that were written over it makes a frame of them.
+        // A frame of zeros is nearly always one that was overwritten with zeros.
         let words = words.filter(|words| *words != [0; 3]);
         self.damaged |= words.is_none();
         let [_, id, site] = words?;
@@ -89,7 +90,7 @@ impl Frames {
         offset::distance(site, place, base, self.suspect.then_some(&mut self.process))
     }
 
-    /// The base from which the ids of a sub-path count; None if the frame that has it is not there.
+    /// The base from which the ids of a sub-path count; None if the frame that has it cannot be read.
     pub(super) fn base(&mut self, link: Link) -> Option<u64> {
         let id = link.frame().addr() + core::mem::offset_of!(Frame, id);
         if link.is_relative() { self.process.word(id) } else { Some(0) }
@@ -108,8 +109,8 @@ impl Frames {
     }
 }
 
-/// The point that a signal interrupted. `context`: what its frame holds; null if a sanitizer has called the handler
-/// late. `prev`: from there on the chain was to be followed there.
+/// The point that a signal interrupted. `context`: the pointer in the signal's frame; null if a sanitizer has called
+/// the handler late. `prev`: the link to the innermost frame at the point.
 pub fn interrupted(context: usize, prev: Link, process: &mut Own) -> Option<Interruption> {
     // An address where no code can be, so that nothing more is found.
     let registers = if context == 0 { Registers::at(1, 0) } else { Native::interrupted(process, context)? };
@@ -118,8 +119,8 @@ pub fn interrupted(context: usize, prev: Link, process: &mut Own) -> Option<Inte
     Some(point)
 }
 
-/// The address that is behind the innermost frame that runs a task, of a chain whose first link can be followed.
-/// `suspect`: the stack may be damaged.
+/// The task that the innermost such frame of a chain runs: its address is stored after the frame. The first link of the
+/// chain can be followed. `suspect`: the stack may be damaged.
 pub fn task(top: Link, suspect: bool) -> Option<usize> {
     let mut frames = Frames::new(suspect);
     let mut at = top;

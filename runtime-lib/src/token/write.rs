@@ -29,14 +29,14 @@ struct Extent {
     full: bool,
     /// True if the token ends with a point whose id is not known.
     id_unknown: bool,
-    /// True if the ids of the outermost sub-path that was written count from those of a frame that was not; the same
-    /// for the runs that fit.
+    /// True if the ids of the outermost sub-path that was written count from a frame that was not written.
     start_missing: bool,
+    /// [`start_missing`](Self::start_missing) if only the runs that fit are written.
     start_missing_if_cut: bool,
 }
 
 impl Extent {
-    /// At a point that has the chain from `top` on: whether the token ends there.
+    /// Notes a point with the chain from `top` on. Returns whether the token ends there.
     fn ends_at(&mut self, point: &Interruption, top: Link) -> bool {
         self.id_unknown = point.detached;
         self.damaged = point.detached && !point.is_whole() && !is_gone(top);
@@ -49,9 +49,9 @@ pub(super) struct Context<'a> {
     pub(super) capture: Capture<'a>,
     pub(super) id: u64,
     pub(super) top: Link,
-    /// True if ids of the sub-path count from that of a frame, whether or not `top` leads there.
+    /// True if ids of the sub-path count from the id in a frame, whether or not `top` leads there.
     pub(super) relative: bool,
-    /// True if the stack may be damaged, so that memory must be asked for before it is read.
+    /// True if the stack may be damaged, so that memory must be checked before it is read.
     pub(super) suspect: bool,
 }
 
@@ -64,8 +64,8 @@ pub(super) enum Capture<'a> {
     Point(&'a Interruption),
 }
 
-/// Writes an interrupted point. `base`: from where stack offsets count in its sub-path, if they are written. False if
-/// there are too many images.
+/// Writes an interrupted point. `base`: the address from which stack offsets count in its sub-path, if they are
+/// written. False if there are too many images.
 fn write_point(
     out: &mut Writer,
     images: &mut Images,
@@ -260,7 +260,7 @@ pub(super) unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &C
     let limit = size.saturating_sub(1);
     // SAFETY: the caller's buffer, and `limit < size` or 0; the chain is as the caller says.
     let (written, extent) = unsafe { write(buf, limit, version, flags, context, usize::MAX, limit) };
-    // Measured by that: a token that does not fit is cut between frames, and says so.
+    // The first pass has measured the token: one that does not fit is cut between frames, and says so.
     if extent.len <= limit && !extent.damaged && !extent.full && !extent.id_unknown {
         end(written);
         return extent.len;
@@ -287,7 +287,7 @@ pub(super) unsafe fn token(buf: *mut c_char, size: usize, flags: u8, context: &C
 
 // The images that a token names.
 
-/// Images that one token can name; one with more is cut.
+/// Images that one token can name; a token with more is cut.
 const MAX_IMAGES: usize = 64;
 
 /// The images named so far in the token that is being written.
@@ -310,7 +310,7 @@ impl Images {
             }
         }
         let image = Image::of(address).or(any.then_some(Image::NONE))?;
-        // One stands for all that is in no file.
+        // One entry stands for all addresses in no file.
         if image.is_none()
             && let Some(i) = (0..self.count).find(|&i| self.get(i).is_none())
         {
@@ -334,7 +334,7 @@ impl Images {
         unsafe { self.list[i].assume_init_ref() }
     }
 
-    /// The image's name, if it is new in the token.
+    /// Writes the image's name, if it is new in the token.
     fn name(&self, number: usize, new: bool, out: &mut Writer) {
         if new {
             let id = self.get(number).name();
@@ -364,7 +364,7 @@ fn place(site: *const u8) -> *const u8 {
 
 // A token's characters.
 
-/// Writes base64 characters behind the prefix, keeps the checksum, and counts what does not fit.
+/// Writes base64 characters after the prefix, keeps the checksum, and counts what does not fit.
 struct Writer {
     buf: *mut u8,
     /// Characters that may be written, the final zero not counted.

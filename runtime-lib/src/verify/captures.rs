@@ -2,15 +2,16 @@
 //! `pcce verified` to compare. So contexts of other places than function entries are compared, too: the call site of a
 //! capture, and any instruction at which a signal struck.
 //!
-//! Each is a line, `capture KIND TOKEN ENTRY… END`:
+//! Each capture is a line, `capture KIND TOKEN ENTRY… END`:
 //! - `KIND`: `s:SITE` for a capture by instrumented code, `p` for a point.
 //! - `TOKEN`: a token, or `pcce:NUMBER@PROCESS`.
-//! - `ENTRY`: a record, the innermost first: `SITE`, the call site, or `=NAME@SITE` where the site may be that of a
-//!   call that is over, or is not there. `!`: a signal's handler was called, by the runtime; further records are of the
+//! - `ENTRY`: a record, the innermost first: `SITE`, the call site, or `=NAME@SITE` where the site is missing, or may
+//!   belong to a call that is over. `!`: the runtime called a signal handler here; further records are of the
 //!   interrupted code.
-//! - `END`: `.`, or `+` where there are more records, or `?` where further ones are not known.
+//! - `END`: `.`, or `+` where there are more records, or `?` where further records are not known.
 //!
-//! A site is the beginning of its image's build id and its address in there, both in hexadecimal digits: `0fa2…+12`.
+//! A site is the beginning of its image's build id and its address in the image, both in hexadecimal digits:
+//! `0fa2…+12`.
 //!
 //! Signal handlers write, too, and threads and processes into one file. So a line is made in memory of its own, and
 //! written by one call, to a file that is open for that long only: the program may close all files, and use their
@@ -20,7 +21,7 @@ use core::ffi::{CStr, c_int};
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{MOST_FRAMES, busy};
+use super::{MAX_FRAMES, busy};
 use crate::Native;
 use crate::abi::{Frame, FunctionRecord, Link, Shadow};
 use crate::fiber::{ANYWHERE, followed_from, is_unknown};
@@ -38,12 +39,12 @@ use pcce_system::machine::stack_pointer;
 const VARIABLE: &CStr = c"PCCE_VERIFY_CAPTURES";
 /// The variable with a number: only captures whose numbers it divides are written.
 const EVERY_VARIABLE: &CStr = c"PCCE_VERIFY_EVERY";
-/// The most records of a line.
-const MOST: usize = 4096;
-/// Longer names of functions are not written.
-const MOST_NAME: usize = 4096;
+/// The maximum number of records in a line.
+const MAX_RECORDS: usize = 4096;
+/// The maximum length of a function's name.
+const MAX_NAME: usize = 4096;
 /// Room for a record with its name, each byte of which may take three.
-const ENTRY: usize = 3 * MOST_NAME + 64;
+const ENTRY: usize = 3 * MAX_NAME + 64;
 
 static FILE: FileName = FileName::new();
 static EVERY: AtomicU64 = AtomicU64::new(1);
@@ -69,8 +70,8 @@ pub(super) fn start() {
         EVERY.store(every as u64, Ordering::Relaxed);
     }
     let watch: Watch = watch;
-    // Without this the compiler would call the function by name, since no other is ever stored, and all programs would
-    // have its code.
+    // Without `black_box` the compiler would call the function directly, since no other is ever stored, and all
+    // programs would contain its code.
     WATCH.store(core::hint::black_box(watch as *mut ()), Ordering::Relaxed);
 }
 
@@ -95,7 +96,7 @@ fn captured(taken: Taken, token: &[&[u8]]) {
     {
         return;
     }
-    // A handler may have interrupted such work.
+    // A signal handler may have interrupted work of verify mode.
     let write = || write(taken, token);
     if !busy(write) {
         write();
@@ -103,7 +104,7 @@ fn captured(taken: Taken, token: &[&[u8]]) {
 }
 
 fn write(taken: Taken, token: &[&[u8]]) {
-    let size = token.iter().map(|part| part.len()).sum::<usize>() + MOST * 48 + 2 * ENTRY;
+    let size = token.iter().map(|part| part.len()).sum::<usize>() + MAX_RECORDS * 48 + 2 * ENTRY;
     let at = sys::map(size, 0).cast::<u8>();
     if at.is_null() {
         return stop(libc::ENOMEM);
@@ -146,9 +147,9 @@ fn stop(error: c_int) {
 
 /// All records are there.
 const WHOLE: u8 = b'.';
-/// There are more.
+/// There are more records.
 const MORE: u8 = b'+';
-/// Further ones are not known.
+/// Further records are not known.
 const UNKNOWN: u8 = b'?';
 
 /// The activations at a capture, by the shadow stack. Memory is checked before it is read: the program may have
@@ -193,7 +194,7 @@ impl List {
     /// Goes to the code that the next handler has interrupted, by the frame that the runtime has pushed for the
     /// handler.
     fn interrupted(&mut self) -> Next {
-        for _ in 0..MOST_FRAMES {
+        for _ in 0..MAX_FRAMES {
             if self.top.is_null() {
                 return Next::Nothing;
             }
@@ -226,7 +227,7 @@ impl List {
             }
             let mut first = true;
             while self.shadow != 0 {
-                if written == MOST || line.size - line.len < 2 * ENTRY {
+                if written == MAX_RECORDS || line.size - line.len < 2 * ENTRY {
                     return MORE;
                 }
                 if !self.record(line, first) {
@@ -235,7 +236,7 @@ impl List {
                 (written, first) = (written + 1, false);
             }
             match self.interrupted() {
-                Next::Interrupted if written == MOST => return MORE,
+                Next::Interrupted if written == MAX_RECORDS => return MORE,
                 Next::Interrupted => line.put(b"! "),
                 Next::Nothing => return WHOLE,
                 Next::Unknown => return UNKNOWN,
@@ -244,12 +245,12 @@ impl List {
         }
     }
 
-    /// Behind `longjmp` and exceptions the innermost records are those of activations that are over, until the
-    /// activation that goes on says so ([`super::__pcce_verify_resume`]). They lie below its stack pointer. Leaves them
-    /// out; false if their contents are lost, or the stack is another one than theirs.
+    /// Leaves out records of activations that are over: after `longjmp` and exceptions they are the innermost ones,
+    /// below the stack pointer, until the activation that goes on drops them ([`super::__pcce_verify_resume`]). False
+    /// if their contents are lost, or the stack is another one than theirs.
     fn skip_ended(&mut self) -> bool {
         let sp = self.sp;
-        for _ in 0..MOST_FRAMES {
+        for _ in 0..MAX_FRAMES {
             let known = followed_from(sp, Link::new(self.shadow as *mut Frame));
             if self.shadow == 0 || self.shadow >= sp && !is_unknown(known) {
                 return true;
@@ -267,7 +268,7 @@ impl List {
         false
     }
 
-    /// Writes a record, and goes to the next one outwards. False if it is none.
+    /// Writes a record, and goes to the next one outwards. False if it is not valid.
     fn record(&mut self, line: &mut Line, with_name: bool) -> bool {
         let fields = [offset_of!(Shadow, prev), offset_of!(Shadow, function), offset_of!(Shadow, site)];
         let record = self.shadow;
@@ -298,7 +299,7 @@ impl List {
         }
         // SAFETY: records are where an image has data, and this would be one.
         let mut at = unsafe { (*function).name.get() };
-        for _ in 0..MOST_NAME {
+        for _ in 0..MAX_NAME {
             if !image.contains(at) || !self.memory.readable(at.addr()) {
                 return false;
             }
@@ -329,7 +330,7 @@ fn words<const N: usize>(
     Some(found)
 }
 
-/// Text in memory that was mapped for it; what does not fit is left out.
+/// Text in memory that was mapped for it; bytes that do not fit are left out.
 struct Line {
     at: *mut u8,
     len: usize,
@@ -347,11 +348,11 @@ impl Line {
     }
 
     fn bytes(&self) -> &[u8] {
-        // SAFETY: so many were written.
+        // SAFETY: `len` bytes were written.
         unsafe { core::slice::from_raw_parts(self.at, self.len) }
     }
 
-    /// Nothing for null.
+    /// Writes a site; nothing for null.
     fn site(&mut self, site: *const u8) {
         if site.is_null() {
             return;

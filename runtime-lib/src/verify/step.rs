@@ -38,7 +38,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             let entered = !frame.is_null() && found == 0 && is_pushed_by(top, caller);
             let open = (*(*caller).function).open.get();
             let opened = || !open.is_null() && in_edge(open, id, top, caller).is_ok();
-            // A call that another image's function may get has added.
+            // A call that may reach another image's function has added.
             if known || entered || opened() || in_edge(function, id, top, caller).is_ok() {
                 return Ok(());
             }
@@ -62,8 +62,9 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
             }
             let entry_site = (*function).entry_site.get();
             if !frame.is_null() && !entry_site.is_null() && (*frame).site() == entry_site {
-                // Pushed by the function itself, at an entry from callers that may not push. The caller is that of the
-                // next frame, if this pushed for the call; else it is unknown by design, and no frame would be wrong.
+                // Pushed by the function itself, at an entry from callers that may not push. If the next frame was
+                // pushed for the call, it names the caller. Otherwise the caller is unknown by design, and any is
+                // right.
                 let next = (*frame).prev.frame();
                 if from(frame) != 0 || next.is_null() || caller.is_null() || (*next).site() != (*caller).site
                 {
@@ -90,7 +91,7 @@ pub(super) unsafe fn step(record: *const Shadow) -> Result<(), &'static str> {
                 return Err("decodes with a caller, and is the outermost");
             }
             if (*frame).site().is_null() {
-                // Pushed in front of the function, by one that an open call reached.
+                // Pushed before the function was entered, by a function that an open call reached.
                 let open = (*(*caller).function).open.get();
                 if open.is_null() {
                     return Err("the pushed frame is one of an open call, and the caller makes none");
@@ -141,7 +142,7 @@ unsafe fn shows_tail(edge: *const InEdge, function: *const FunctionRecord) -> bo
 
 /// In [`Shadow::left`]: a function that was called there has just left its activation to another one.
 pub(super) const LEAVES: u8 = 1;
-/// The same, and the other activation has begun.
+/// As [`LEAVES`], and the other activation has begun.
 pub(super) const LEFT: u8 = 2;
 
 /// Returns whether another function has left its activation to this one.
@@ -150,7 +151,7 @@ pub(super) unsafe fn is_replaced(record: *const Shadow) -> bool {
     unsafe { (*record).replaced == u64::from(LEAVES) }
 }
 
-/// Returns whether a frame is that of the push for the call which this activation makes.
+/// Returns whether a frame was pushed for the call that this activation makes.
 unsafe fn is_pushed_by(frame: Link, caller: *const Shadow) -> bool {
     // SAFETY: a live frame, a live record.
     unsafe {
@@ -165,8 +166,8 @@ pub(super) unsafe fn left_from(caller: *mut Shadow) -> *mut u8 {
     unsafe { if caller.is_null() { &raw mut (*tls()).shadow_left } else { (&raw mut (*caller).left).cast() } }
 }
 
-/// The function in which the sub-path above a frame starts, if a direct call pushed it; else null. `function`: one of
-/// the module whose sub-path it is.
+/// The function in which the sub-path above a frame starts, if a direct call pushed it; else null. `function`: a
+/// function of the sub-path's module.
 unsafe fn known_start(function: *const FunctionRecord, top: Link) -> *const FunctionRecord {
     if top.is_null() {
         return null();
@@ -180,7 +181,8 @@ unsafe fn known_start(function: *const FunctionRecord, top: Link) -> *const Func
     }
 }
 
-/// The same for an id that came in by an in-edge, of the function or of the open node that reached it.
+/// Decodes one step, as [`step`], for an id that came in by an in-edge of the function, or of the open node that
+/// reached it.
 unsafe fn in_edge(
     function: *const FunctionRecord,
     id: u64,

@@ -67,8 +67,8 @@ const LEAF: usize = 2;
 const CALLED: usize = 3;
 const OPEN: usize = 4;
 
-/// `main` calls `run` at two places, that calls `leaf` and itself, and `leaf` calls through a pointer, which may reach
-/// `called`, or a function that leaves its activation to that.
+/// `main` calls `run` at two places, `run` calls `leaf` and itself, and `leaf` calls through a pointer, which may reach
+/// `called`, or a function that leaves its activation to `called`.
 fn program() -> Program {
     let edge = |start, caller, at: usize| Edge {
         start,

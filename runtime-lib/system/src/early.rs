@@ -1,4 +1,4 @@
-//! The environment before libc has it: functions of `.preinit_array` need it, which run before everything else.
+//! The environment before libc has it: functions of `.preinit_array`, which run before everything else, need it.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::{null, null_mut};
@@ -7,14 +7,14 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use crate::output::is_privileged;
 use crate::sys;
 
-/// Texts with a final zero each, one behind the other, up to an empty one; null before [`read_environment`].
+/// Texts with a final zero each, one after the other, up to an empty one; null before [`read_environment`].
 static ENVIRONMENT: AtomicPtr<c_char> = AtomicPtr::new(null_mut());
 
-/// The kernel gives no process so large an environment.
-const MOST: usize = 16 << 20;
+/// More bytes than an environment can have by the kernel's limits.
+const MAX_SIZE: usize = 16 << 20;
 
-/// From here on, what libc does not have in the environment is looked up in what the process was started with. False
-/// if that cannot be read.
+/// From here on, variables that libc does not have are looked up in the environment with which the process was started.
+/// False if that cannot be read.
 pub fn read_environment() -> bool {
     if !ENVIRONMENT.load(Ordering::Acquire).is_null() {
         return true;
@@ -25,12 +25,12 @@ pub fn read_environment() -> bool {
     else {
         return false;
     };
-    // Only pages that are written to take room.
-    let memory: *mut u8 = sys::map(MOST, libc::MAP_NORESERVE).cast();
+    // Only pages that are written to take up memory.
+    let memory: *mut u8 = sys::map(MAX_SIZE, libc::MAP_NORESERVE).cast();
     let mut len = 0;
-    while !memory.is_null() && len + 2 < MOST {
-        // SAFETY: memory of ours, all zero; two zeros stay behind it.
-        let rest = unsafe { core::slice::from_raw_parts_mut(memory.add(len), MOST - 2 - len) };
+    while !memory.is_null() && len + 2 < MAX_SIZE {
+        // SAFETY: memory of ours, all zero; two zeros stay after it.
+        let rest = unsafe { core::slice::from_raw_parts_mut(memory.add(len), MAX_SIZE - 2 - len) };
         match usize::try_from(sys::read(file, rest)) {
             Ok(read @ 1..) => len += read,
             _ => break,
@@ -41,14 +41,14 @@ pub fn read_environment() -> bool {
     len > 0
 }
 
-/// The value of a variable there; null if there is none.
+/// The value of a variable in that environment; null if there is none.
 pub(crate) fn variable(name: &CStr) -> *const c_char {
     let mut at = ENVIRONMENT.load(Ordering::Acquire).cast_const();
     if at.is_null() || is_privileged() {
         return null();
     }
     loop {
-        // SAFETY: texts with a final zero each, and an empty one behind them.
+        // SAFETY: texts with a final zero each, and an empty one after them.
         let text = unsafe { CStr::from_ptr(at) }.to_bytes();
         if text.is_empty() {
             return null();

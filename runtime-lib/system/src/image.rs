@@ -42,7 +42,7 @@ pub struct Image {
     /// The first bytes of its build id, then zeros.
     pub build_id: [u8; BUILD_ID_LEN],
     pub build_id_len: u8,
-    /// All of it.
+    /// The whole build id.
     whole_build_id: *const u8,
     whole_build_id_len: usize,
     /// The section `.eh_frame_hdr`, the index of the unwind tables; null without it.
@@ -80,9 +80,9 @@ impl Image {
         Self::of(auxiliary(libc::AT_ENTRY) as *const u8)
     }
 
-    /// The address to which the note of a runtime that is linked into the program refers (`.note.pcce`), and which has
-    /// `mark` behind its first byte; None without a note. The program is found by the kernel's auxiliary vector,
-    /// whatever loader asks.
+    /// The address to which the note of a runtime that is linked into the program refers (`.note.pcce`), if `mark`
+    /// follows its first byte; None without a note. The program is found by the kernel's auxiliary vector, whatever
+    /// loader asks.
     pub fn runtime_of_program(mark: &[u8; 7]) -> Option<*const u8> {
         const HEAD: [u32; 5] = [5, 16, 2, u32::from_le_bytes(*b"PCCE"), 0];
         let segments = auxiliary(libc::AT_PHDR) as *const libc::Elf64_Phdr;
@@ -124,7 +124,7 @@ impl Image {
         None
     }
 
-    /// Returns whether `mark` stands behind a byte of the image.
+    /// Returns whether `mark` follows a byte of the image.
     #[inline(never)]
     fn is_marked(&self, at: *const u8, segments: &[libc::Elf64_Phdr], mark: &[u8; 7]) -> bool {
         let vaddr = (at as u64).wrapping_sub(self.load_bias as u64);
@@ -168,7 +168,7 @@ impl Image {
         }
     }
 
-    /// The same, by its program headers.
+    /// The image of the running program, by its program headers. `like` has the other fields.
     ///
     /// # Safety
     /// The headers are those of the running program.
@@ -263,7 +263,7 @@ impl Image {
                     let align = if segment.p_align == 8 { 8usize } else { 4 };
                     let desc = 12 + (name_len as usize).next_multiple_of(4);
                     let desc = if align == 8 { desc.next_multiple_of(8) } else { desc };
-                    // Behind the last one there may be no padding: lld leaves it out.
+                    // After the last note there may be no padding: lld leaves it out.
                     if desc + desc_len as usize > end as usize - at as usize {
                         break;
                     }

@@ -4,8 +4,8 @@ use core::ffi::c_int;
 
 use crate::sys;
 
-/// Calls something with each line of the list, or its first bytes, as often as `times` says. False if the kernel does
-/// not tell.
+/// Calls `each` with each line of the list, or its first bytes, and reads the list `times` times. False if the kernel
+/// does not show it.
 pub fn each_line(times: u32, mut each: impl FnMut(&[u8])) -> bool {
     // SAFETY: a plain call.
     let maps = unsafe { sys::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0) };
@@ -53,7 +53,7 @@ pub struct Mapping<'l> {
     pub offset: usize,
     /// Device, as two numbers, and inode.
     pub file: [usize; 3],
-    /// The file's path, what the kernel calls it in brackets, or nothing.
+    /// The file's path, the kernel's name for the mapping in brackets, or nothing.
     pub name: &'l [u8],
 }
 

@@ -23,7 +23,7 @@ unsafe extern "C" {
 }
 
 /// The value of a variable of the environment; null if there is none, and in programs that run with other rights than
-/// their user's, for whom they would write files.
+/// their user's: they must not write files for that user.
 pub fn variable(name: &CStr) -> *const c_char {
     // SAFETY: a plain call.
     let value = unsafe { secure_getenv(name.as_ptr()) };
@@ -33,13 +33,12 @@ pub fn variable(name: &CStr) -> *const c_char {
 /// The environment as constructors get it.
 pub type Environment = *const *const c_char;
 
-/// The same for a constructor. Where the environment has nothing for the runtime, as in nearly all runs, it does not
-/// ask libc.
+/// [`variable`] for a constructor. It asks libc only if the environment has a variable for the runtime, which is rare.
 ///
 /// # Safety
 /// The environment is the one that the constructor got.
 pub unsafe fn variable_at_start(name: &CStr, mut environment: Environment) -> *const c_char {
-    // SAFETY: by the contract: texts with a final zero, and behind the last one null.
+    // SAFETY: by the contract: texts with a final zero, and null after the last one.
     unsafe {
         while !environment.is_null() && !(*environment).is_null() {
             // Reading ends at the first difference, and so at the final zero.
@@ -71,21 +70,21 @@ pub enum By {
 /// The treatment of a file that is there already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// A new file takes its place.
+    /// A new file replaces it.
     New,
     /// The file grows.
     Append,
-    /// The same, without waiting for the reader of a pipe.
+    /// As [`Append`](Self::Append), without waiting for the reader of a pipe.
     AppendAtOnce,
     /// The file stays as it is, to be read and written.
     Shared,
-    /// The same, but a file that is not there is an error, and no message is written.
+    /// As [`Shared`](Self::Shared), but a file that is not there is an error, and no message is written.
     SharedAgain,
 }
 
-/// The name of a file, as it was asked for when the process started; `%p` in it stands for the process.
+/// The name of a file, as it was requested when the process started; `%p` in it stands for the process.
 pub struct FileName {
-    text: [AtomicI32; Self::MOST / 4],
+    text: [AtomicI32; Self::MAX_LEN / 4],
     /// [`By::Program`] if it is 1.
     built_in: AtomicU8,
     /// The process that was started with the name; its forked children are others.
@@ -93,12 +92,12 @@ pub struct FileName {
 }
 
 impl FileName {
-    /// The most bytes of a name with its folder. Longer names are refused.
-    const MOST: usize = 4096;
+    /// The maximum length of a name with its folder, in bytes. Longer names are refused.
+    const MAX_LEN: usize = 4096;
 
     /// No name.
     pub const fn new() -> Self {
-        let text = [const { AtomicI32::new(0) }; Self::MOST / 4];
+        let text = [const { AtomicI32::new(0) }; Self::MAX_LEN / 4];
         Self { text, built_in: AtomicU8::new(0), process: AtomicI32::new(0) }
     }
 
@@ -140,14 +139,14 @@ impl FileName {
         unsafe {
             let mut len = 0;
             if relative {
-                len = sys::working_directory(slice::from_raw_parts_mut(self.text(), Self::MOST - 2));
+                len = sys::working_directory(slice::from_raw_parts_mut(self.text(), Self::MAX_LEN - 2));
                 if len > 0 {
                     self.text().add(len).write(b'/');
                     len += 1;
                 }
             }
-            if len + name.len() >= Self::MOST {
-                self.text().write_bytes(0, Self::MOST);
+            if len + name.len() >= Self::MAX_LEN {
+                self.text().write_bytes(0, Self::MAX_LEN);
                 complain(b"pcce: the name of a file to write is too long\n");
                 return;
             }
@@ -166,7 +165,7 @@ impl FileName {
     }
 
     /// The name with a final zero; `number` follows it if it is not 0.
-    fn path(&self, number: u64) -> Text<{ Self::MOST + 64 }> {
+    fn path(&self, number: u64) -> Text<{ Self::MAX_LEN + 64 }> {
         let mut path = Text::new();
         let mut text = self.bytes().iter();
         while let Some(&byte) = text.next() {
@@ -192,7 +191,7 @@ impl FileName {
     /// Has forked children use the same name as this process.
     pub fn settle(&self) {
         let path = self.path(0);
-        if path.bytes().len() <= Self::MOST {
+        if path.bytes().len() <= Self::MAX_LEN {
             // SAFETY: as in set(); it has a final zero, and fits.
             unsafe { copy_nonoverlapping(path.bytes().as_ptr(), self.text(), path.bytes().len()) };
         }
@@ -263,7 +262,7 @@ impl FileName {
         // SAFETY: the text ends with a zero.
         let file = unsafe {
             if built_in && how == How::New {
-                // An earlier process of this number has left the file: remove the name, whatever it leads to.
+                // An earlier process with this number has left the file: remove the name, whatever it leads to.
                 sys::unlink(name);
             }
             sys::open(name, flags, if built_in { 0o600 } else { 0o644 })
@@ -286,7 +285,7 @@ impl FileName {
     /// Writes a message that ends in the file's name and, unless it is 0, in the kernel's error.
     pub fn tell(&self, what: &[u8], number: u64, error: c_int) {
         let path = self.path(number);
-        let mut message = Text::<{ Self::MOST + 256 }>::new();
+        let mut message = Text::<{ Self::MAX_LEN + 256 }>::new();
         message.put(what);
         message.put(path.bytes().strip_suffix(b"\0").unwrap_or_default());
         if self.built_in.load(Ordering::Relaxed) == 1 && error == libc::ELOOP {
@@ -301,13 +300,13 @@ impl FileName {
     }
 }
 
-/// Bytes up to a limit; what does not fit is left out.
-pub struct Text<const MOST: usize> {
-    bytes: [u8; MOST],
+/// Bytes up to a limit; bytes that do not fit are left out.
+pub struct Text<const SIZE: usize> {
+    bytes: [u8; SIZE],
     len: usize,
 }
 
-/// Adds what fits. One function serves texts of all sizes.
+/// Adds the bytes that fit. One function serves texts of all sizes.
 #[inline(never)]
 fn append(to: &mut [u8], len: &mut usize, bytes: &[u8]) {
     for (to, &from) in to[*len..].iter_mut().zip(bytes) {
@@ -316,18 +315,18 @@ fn append(to: &mut [u8], len: &mut usize, bytes: &[u8]) {
     }
 }
 
-impl<const MOST: usize> Text<MOST> {
+impl<const SIZE: usize> Text<SIZE> {
     pub const fn new() -> Self {
-        Self { bytes: [0; MOST], len: 0 }
+        Self { bytes: [0; SIZE], len: 0 }
     }
 
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// How much more fits.
+    /// The number of bytes that still fit.
     pub fn room(&self) -> usize {
-        MOST - self.len
+        SIZE - self.len
     }
 
     #[inline(never)]
@@ -350,7 +349,7 @@ impl<const MOST: usize> Text<MOST> {
 #[inline(never)]
 fn append_error(to: &mut [u8], len: &mut usize, error: c_int) {
     let text = ERRORS.iter().find(|(number, _)| *number == error);
-    let (before, behind): (&[u8], &[u8]) = match text {
+    let (before, after): (&[u8], &[u8]) = match text {
         Some((_, text)) => {
             append(to, len, text);
             (b" (error ", b")")
@@ -359,7 +358,7 @@ fn append_error(to: &mut [u8], len: &mut usize, error: c_int) {
     };
     append(to, len, before);
     append(to, len, Decimal::of(error as u64).text());
-    append(to, len, behind);
+    append(to, len, after);
 }
 
 /// The errors that files have, in the words of the system.
@@ -387,8 +386,8 @@ const ERRORS: [(c_int, &[u8]); 21] = [
     (libc::EDQUOT, b"Disk quota exceeded"),
 ];
 
-/// Writes a message to standard error. No signal ends the program because that is a pipe without a reader, or a
-/// file that may not become larger: without the message the program would not have written there.
+/// Writes a message to standard error. If that is a pipe without a reader, or a file that may not become larger, no
+/// signal ends the program: without the message it would not have written there.
 pub fn complain(message: &[u8]) {
     write_all(libc::STDERR_FILENO, message);
 }
@@ -398,7 +397,7 @@ pub fn write_all(file: c_int, bytes: &[u8]) -> c_int {
     unsignalled(file, bytes, None)
 }
 
-/// The same, at a place of the file.
+/// [`write_all`] at an offset of the file.
 pub fn write_all_at(file: c_int, bytes: &[u8], at: u64) -> c_int {
     unsignalled(file, bytes, Some(at))
 }
@@ -427,7 +426,7 @@ fn unsignalled(file: c_int, bytes: &[u8], at: Option<u64>) -> c_int {
     } & !before;
     if raised != 0 {
         let arguments = [&raw const raised as usize, 0, &raw const no_time as usize, SIZE, 0, 0];
-        // SAFETY: takes a signal that is waiting, if it is.
+        // SAFETY: takes the pending signal, if there is one.
         unsafe { sys::call(libc::SYS_rt_sigtimedwait, arguments) };
     }
     mask(libc::SIG_SETMASK, kept, 0);
@@ -497,7 +496,7 @@ mod tests {
     #[test]
     fn names_that_are_too_long_are_none() {
         let name = FileName::new();
-        let long = std::ffi::CString::new(std::vec![b'x'; FileName::MOST]).unwrap();
+        let long = std::ffi::CString::new(std::vec![b'x'; FileName::MAX_LEN]).unwrap();
         name.set(&long, By::User);
         assert!(!name.is_named() && !name.is_wanted(true) && name.open(How::New, 0).is_err());
         name.set(c"/short", By::User);

@@ -1,5 +1,5 @@
 //! Data that must be right when the program's memory is not: pages that cannot be written to by mistake, and a copy of
-//! the kernel's auxiliary vector. The vector itself lies above the stack, where a write that runs away arrives first.
+//! the kernel's auxiliary vector. The vector itself lies above the stack, where a runaway write arrives first.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
@@ -26,7 +26,7 @@ impl<T> Settled<T> {
         unsafe { &*self.0.get() }
     }
 
-    /// Changes the value, and then protects it. Where the kernel refuses that, it stays as any other memory.
+    /// Changes the value, and then protects it. If the kernel refuses that, the value stays unprotected.
     ///
     /// # Safety
     /// No reference to a changed part is used meanwhile, except to atomics.
@@ -45,7 +45,7 @@ impl<T> Settled<T> {
     }
 }
 
-/// How large a signal's frame may be (`AT_MINSIGSTKSZ`).
+/// The key of the maximum size of a signal's frame (`AT_MINSIGSTKSZ`).
 pub const SIGNAL_FRAME: libc::c_ulong = 51;
 /// The entries of the auxiliary vector that are copied.
 const KEYS: [libc::c_ulong; 5] =
@@ -59,7 +59,7 @@ fn looked_up(key: libc::c_ulong) -> usize {
     unsafe { libc::getauxval(key) as usize }
 }
 
-/// From now on, [`auxiliary`] reads nothing that the program can write over.
+/// From now on, [`auxiliary`] reads nothing that the program can overwrite.
 pub fn remember_auxiliary() {
     // SAFETY: only atomics are in it.
     unsafe {

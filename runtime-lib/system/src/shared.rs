@@ -1,15 +1,15 @@
-//! Files that processes share, and map: space is taken before it is written to, so that a full disk is an error and no
-//! signal; and programs close files that they do not know.
+//! Files that processes share, and map: space is reserved before it is written to, so that a full disk is an error and
+//! no signal; and programs close files that they do not know.
 
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU64;
 
 use crate::sys;
 
-/// Takes space in the file, from an offset to another. Returns 0 or an error number: `EOPNOTSUPP` if the file system
-/// cannot.
+/// Reserves space in the file, from one offset to another. Returns 0 or an error number: `EOPNOTSUPP` if the file
+/// system cannot.
 pub fn reserve(file: c_int, from: u64, to: u64) -> c_int {
-    // A larger file than the process may write would be a signal.
+    // If the file became larger than the process may write, the kernel would send a signal.
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     let arguments = [0, libc::RLIMIT_FSIZE as usize, 0, &raw mut limit as usize, 0, 0];
     // SAFETY: writes a limit.

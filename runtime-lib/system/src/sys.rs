@@ -1,5 +1,5 @@
-//! System calls by themselves. libc's functions would change `errno`, may be cancellation points, or the program's own;
-//! and each would be a symbol that the loader looks up. All of them are calls that each machine has; calls such as
+//! System calls without libc. libc's functions would change `errno`, may be cancellation points, or the program's own;
+//! and each would be a symbol that the loader looks up. All system calls here exist on every machine; calls such as
 //! `unlink` or `readlink` exist on x86-64 only.
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::MaybeUninit;
@@ -87,7 +87,7 @@ pub unsafe fn open(path: *const c_char, flags: c_int, mode: usize) -> isize {
     unsafe { call(libc::SYS_openat, [folder, path as usize, flags as usize, mode, 0, 0]) }
 }
 
-/// Takes a name away. Returns 0, or a negative error number.
+/// Removes a name. Returns 0, or a negative error number.
 ///
 /// # Safety
 /// The path ends with a zero.
@@ -100,17 +100,17 @@ pub unsafe fn unlink(path: *const c_char) -> isize {
 pub fn read_link(link: &CStr, to: &mut [u8]) -> isize {
     let folder = libc::AT_FDCWD as usize;
     let arguments = [folder, link.as_ptr() as usize, to.as_mut_ptr() as usize, to.len(), 0, 0];
-    // SAFETY: writes at most so many bytes.
+    // SAFETY: writes at most `to.len()` bytes.
     unsafe { call(libc::SYS_readlinkat, arguments) }
 }
 
-/// Reads from a file. Returns how much, or a negative error number.
+/// Reads from a file. Returns the number of bytes, or a negative error number.
 pub fn read(file: c_int, to: &mut [u8]) -> isize {
-    // SAFETY: writes at most so many bytes.
+    // SAFETY: writes at most `to.len()` bytes.
     unsafe { call3(libc::SYS_read, file as usize, to.as_mut_ptr() as usize, to.len()) }
 }
 
-/// Writes to a file. Returns how much, or a negative error number.
+/// Writes to a file. Returns the number of bytes, or a negative error number.
 pub fn write(file: c_int, bytes: &[u8]) -> isize {
     // SAFETY: reads the bytes.
     unsafe { call3(libc::SYS_write, file as usize, bytes.as_ptr() as usize, bytes.len()) }
@@ -134,7 +134,7 @@ pub fn read_of_thread(thread: c_int, name: &[u8], to: &mut [u8]) -> usize {
     usize::try_from(len).unwrap_or(0).min(to.len())
 }
 
-/// Calls something with the number of each thread of the process. The error is the kernel's, negative.
+/// Calls `each` with the number of each thread of the process. The error is the kernel's, negative.
 #[inline(always)]
 pub fn each_thread(mut each: impl FnMut(c_int)) -> Result<(), isize> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
@@ -175,7 +175,7 @@ pub fn each_thread(mut each: impl FnMut(c_int)) -> Result<(), isize> {
 pub fn copy_from(address: usize, to: &mut [u8]) -> bool {
     let (own, there) = ([to.as_mut_ptr() as usize, to.len()], [address, to.len()]);
     let arguments = [getpid() as usize, own.as_ptr() as usize, 1, there.as_ptr() as usize, 1, 0];
-    // SAFETY: writes at most so many bytes; two `struct iovec`.
+    // SAFETY: writes at most `to.len()` bytes; two `struct iovec`.
     unsafe { call(libc::SYS_process_vm_readv, arguments) == to.len() as isize }
 }
 
@@ -187,7 +187,7 @@ pub fn close(file: c_int) {
 
 /// Writes the working directory, with a final zero, and returns its length; 0 if it is not known.
 pub fn working_directory(to: &mut [u8]) -> usize {
-    // SAFETY: writes at most so many bytes.
+    // SAFETY: writes at most `to.len()` bytes.
     let size = unsafe { call3(libc::SYS_getcwd, to.as_mut_ptr() as usize, to.len(), 0) };
     // The kernel counts the zero, and gives a directory that is not below the root without the slash.
     if size > 1 && to[0] == b'/' { size as usize - 1 } else { 0 }
@@ -258,9 +258,9 @@ pub fn number(text: &CStr) -> c_int {
 /// A handler as `pthread_atfork` gets it.
 pub type ForkHandler = Option<extern "C" fn()>;
 
-/// Has `prepare` called in front of each `fork`, and `child` in the child before its code goes on, but not in a child
-/// of `vfork`. Unlike handlers of `pthread_atfork`, they stay when the destructors of an executable have run: handlers
-/// of `exit` may fork.
+/// Has `prepare` called before each `fork`, and `child` in the child before its code goes on, but not in a child of
+/// `vfork`. Unlike handlers of `pthread_atfork`, they stay when the destructors of an executable have run: handlers of
+/// `exit` may fork.
 pub fn around_fork(prepare: ForkHandler, child: extern "C" fn()) {
     type Handler = ForkHandler;
     unsafe extern "C" {

@@ -22,7 +22,7 @@ pub fn keep() {
     });
 }
 
-/// Replaces the mapping by a copy, but for the head.
+/// Replaces the mapping by a copy, except for the head.
 fn copy(mapping: Mapping<'_>, file: c_int, head: usize) {
     let parts = match (mapping.low..mapping.high).contains(&head) {
         true => [(mapping.low, head), (head + HEAD as usize, mapping.high)],

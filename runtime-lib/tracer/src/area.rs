@@ -43,7 +43,7 @@ pub static __pcce_trace_empty: Empty = Empty([const { AtomicUsize::new(0) }; CAC
 
 /// Words in [`Stream::dummy`].
 pub const DUMMY: usize = 376;
-/// The most chunks of a ring.
+/// The maximum number of chunks of a ring.
 pub const RING: usize = 16;
 
 /// The place of a stream's words.
@@ -66,7 +66,7 @@ pub struct From {
     pub pc: usize,
     /// Its stack pointer there.
     pub sp: usize,
-    /// The function and the node that it has passed to the tracer; 0 and 0 if the address says it.
+    /// The function and the node that it has passed to the tracer; 0 and 0 if the address determines them.
     pub node: [u64; 2],
 }
 
@@ -91,13 +91,13 @@ pub struct Stream {
     pub switches: u32,
     /// How many loads of libraries it knows of ([`Chunk::loads`]).
     pub loads: u64,
-    /// [`Fast::limit`], which others may set to 0.
+    /// The value of [`Fast::limit`], which other threads may set to 0.
     pub limit: usize,
     /// [`Chunk::parent`].
     pub parent: u64,
     /// [`Chunk::parent_position`].
     pub parent_position: u64,
-    /// While it is changed, where it was before ([`position`](crate::abi::trace::position)), plus 1. Else 0.
+    /// While the stream is changed, its [`position`](crate::abi::trace::position) before the change, plus 1. Else 0.
     pub busy: AtomicU64,
     /// The thread's block, while a signal handler has another stream.
     pub kept: Block,
@@ -138,16 +138,16 @@ pub struct Stream {
     pub cancelled_anywhere: bool,
     /// How often the destructor of the thread's key was called.
     pub rounds: usize,
-    /// In a child that a handler has forked which interrupted this stream: the stream's position then.
+    /// In a child that was forked by a handler that had interrupted this stream: the stream's position at that time.
     pub fork: Fork,
-    /// True in such a child, as long as it may go on with a change of the parent's stream: nothing of that must come
-    /// into the file.
+    /// True in such a child, as long as it may go on with a change of the parent's stream: nothing of the change must
+    /// get into the file.
     pub orphan: bool,
     /// The end of the process, if no event has come since.
     pub ends: Ends,
     /// The next of all areas.
     next: *mut Area,
-    /// Not 0 if the area is in use. The fields in front of this one are cleared when it is taken.
+    /// Not 0 if the area is in use. The fields before this one are cleared when the area is taken.
     used: AtomicU32,
     /// The place of words that are not recorded.
     pub dummy: [u64; DUMMY],

@@ -1,9 +1,9 @@
 //! The end of the process, in handlers that `exit` and `quick_exit` call last.
 //!
-//! The last call cannot be known: handlers that destructors register, and other handlers, are called behind the
-//! tracer's own. So a stream that has ended only rests. Code that runs nevertheless is entered from outside, where it
-//! finds no cache, or by a jump; both lead to the tracer. Then the stream goes on, without an end, and the tracer's
-//! handler is registered anew: it is called next, behind the running one.
+//! The last call cannot be known: handlers that destructors register, and other handlers, are called after the tracer's
+//! own. So a stream that has ended only rests. Code that still runs is entered from outside, where it finds no cache,
+//! or by a jump; both lead to the tracer. Then the stream goes on, without an end, and the tracer's handler is
+//! registered again: it is called next, after the running one.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -16,7 +16,7 @@ use crate::parts::{self, Part};
 use crate::stream::{self, Busy};
 use crate::{events, file, handlers, last, stacks, sys};
 
-/// The state of a stream's end: what has called it.
+/// The state of a stream's end: the function that has caused it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Ends {
@@ -28,14 +28,13 @@ pub enum Ends {
     QuickExit = 2,
 }
 
-/// The destructor. The destructors of the libraries follow, and handlers that are registered while `exit` runs, run
-/// behind them.
+/// The destructor. The destructors of the libraries follow, and then handlers that are registered while `exit` runs.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_end() {
     register(Ends::Exit);
 }
 
-/// Has the end called once more, by the same function. Where all handlers have run, it is not called.
+/// Registers the handler of the end again, for the same function. If all handlers have run, it is not called.
 pub fn register(ends: Ends) {
     // SAFETY: plain calls.
     unsafe {
@@ -60,7 +59,7 @@ fn end_by(ends: Ends) {
     // SAFETY: this thread's block, and its area.
     unsafe {
         let area = area::of(block);
-        // Nothing to write if nothing has come since the last time.
+        // Nothing to write if no event has come since the last time.
         if !area.is_null() && (*area).stream.ends == Ends::Not {
             let area = events::here();
             end_handlers(area);

@@ -66,8 +66,8 @@ pub unsafe fn put(block: *mut Block, from: From, group: &[u64]) {
     }
 }
 
-/// The pending bits are a word, and there is no room for it, or something else has changed. `pc`: the address where
-/// emitted code goes on; `sp`: its stack pointer there.
+/// Called when the pending bits are a word, and there is no room for it, or something else has changed. `pc`: the
+/// address where emitted code goes on; `sp`: its stack pointer there.
 pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
     let block = block();
     // SAFETY: this thread's block.
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
         if !area.is_null() {
             let _busy = Busy::new(block, area);
             (*area).stream.from = From { pc, sp, node: [0; 2] };
-            // The context of a stream that goes on here tells what the pending bits would.
+            // The context of a stream that goes on here says what the pending bits would say.
             if !stream::goes_on(block, area) {
                 stream::flush(block, area);
             }
@@ -85,11 +85,11 @@ pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
     }
 }
 
-/// A function is entered that is not in the cache, or there is no room for more. Its address is [`ENTRY_LEN`] in front
-/// of `behind`.
-pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
+/// Called when the function that is entered is not in the cache, or there is no room for more. The address of the
+/// function is [`ENTRY_LEN`] bytes before `return_address`.
+pub unsafe extern "C" fn enter_slow(return_address: usize, sp: usize) {
     let block = block();
-    let function = behind - ENTRY_LEN as usize;
+    let function = return_address - ENTRY_LEN as usize;
     // SAFETY: this thread's block.
     unsafe {
         let area = ready(block, sp);
@@ -104,11 +104,11 @@ pub unsafe extern "C" fn enter_slow(behind: usize, sp: usize) {
             (*area).stream.base = sp;
         }
         stacks::entered(block, area);
-        (*area).stream.from = From { pc: behind, sp, node: [0; 2] };
+        (*area).stream.from = From { pc: return_address, sp, node: [0; 2] };
         // The context of a stream that goes on here has the function.
         if !stream::goes_on(block, area) {
             // It goes into the cache of the chunk that the word is in.
-            (*area).fast.cache[cache_index(function)] = behind;
+            (*area).fast.cache[cache_index(function)] = return_address;
             stream::put(block, area, &[special(Special::Entered, function as u64)]);
         }
         (*area).stream.from = From::UNKNOWN;
@@ -124,7 +124,7 @@ pub unsafe fn here() -> *mut Area {
     unsafe { ready(block(), stack_pointer()) }
 }
 
-/// Sees to it that the file, if there is one, has the image of a function.
+/// Makes sure that the file, if there is one, has the image of a function.
 pub fn describe(function: *const c_void) {
     if file::is_on(file::switches()) {
         images::describe(function.addr());
@@ -189,7 +189,7 @@ pub extern "C" fn __pcce_trace_cancel_type() {
     }
     const DEFERRED: c_int = 0;
     let mut kind = DEFERRED;
-    // SAFETY: this thread's block; what was so is so again.
+    // SAFETY: this thread's block; the type is restored.
     unsafe {
         pthread_setcanceltype(DEFERRED, &raw mut kind);
         if !area::of(block()).is_null() {
@@ -268,7 +268,7 @@ unsafe fn put_jump(kind: Special, sp: usize) {
     }
 }
 
-/// Writes something for the thread as it is now, if it records.
+/// Calls `write` for the stream of the thread as it is now, if there is one.
 fn write_now(write: impl FnOnce(*mut Block, *mut Area)) {
     let block = block();
     // SAFETY: this thread's block.
@@ -301,8 +301,8 @@ pub extern "C" fn __pcce_trace_caught() {
     write_now(|block, area| unsafe { stream::put_here(block, area, gap) });
 }
 
-/// Writes the pending bits, for the C API. The stream has no end by that: a thread that is killed later is one of which
-/// the rest is not known.
+/// Writes the pending bits, for the C API. This does not end the stream: if the thread is killed later, the rest is not
+/// known.
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_now() {
     // SAFETY: this thread's block, and its area.
@@ -331,7 +331,7 @@ pub extern "C" fn __pcce_trace_mark(value: u64) {
         let block = block();
         let area = ready(block, from.sp);
         if !area.is_null() {
-            // Behind a start, the mark is in the trace, though it is not known what is active here.
+            // After a start of recording, the mark is in the trace, although the active calls are not known here.
             let _busy = Busy::new(block, area);
             stream::goes_on(block, area);
         }

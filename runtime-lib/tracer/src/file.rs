@@ -1,8 +1,8 @@
 //! The file, and the chunks that are taken from it.
 //!
 //! A process that has the file open holds a shared lock on it: a file on which an exclusive lock can be had is not in
-//! use, and is begun anew. The lock does not pass to a program that the process becomes by `exec`, so a process that
-//! may do that leaves its number in the head.
+//! use, and is begun again. The lock does not pass to a program that the process becomes by `exec`, so a process that
+//! may call `exec` leaves its number in the head.
 
 use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
@@ -26,8 +26,8 @@ const PART_VARIABLE: &CStr = c"PCCE_TRACE_PART";
 /// If this variable is set, recording has to be started first.
 const PAUSED_VARIABLE: &CStr = c"PCCE_TRACE_PAUSED";
 
-/// For tests, the most words that the first chunks of a stream have behind their contexts, so that chunks begin at many
-/// places.
+/// For tests: the maximum number of words that the first chunks of a stream have after their contexts, so that chunks
+/// begin at many places.
 const STRESS_VARIABLE: &CStr = c"PCCE_TRACE_STRESS";
 
 static RING: AtomicU64 = AtomicU64::new(0);
@@ -42,7 +42,7 @@ static START: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
 /// How often recording was started or stopped; it is on if this is odd.
 static SWITCHES: AtomicU32 = AtomicU32::new(0);
 
-/// For tests, the most words that this chunk of a stream has behind its context; 0: as many as there is room for.
+/// For tests: the maximum number of words that this chunk of a stream has after its context; 0: as many as fit.
 pub fn stress(sequence: u64) -> usize {
     // Each takes 64 KiB of the file.
     const FIRST: u64 = 200;
@@ -54,7 +54,7 @@ pub fn switches() -> u32 {
     SWITCHES.load(Ordering::Acquire)
 }
 
-/// Returns whether recording is on, after so many changes.
+/// Returns whether recording is on, after this number of changes.
 pub fn is_on(switches: u32) -> bool {
     switches & 1 == 1
 }
@@ -140,7 +140,7 @@ fn mapped_at(file: c_int, at: u64, size: u64, is_others: impl Fn() -> bool) -> O
     None
 }
 
-/// Takes the space of a chunk again, of which a part was given back. False if there is none, as for [`take`].
+/// Reserves the space of a chunk again, after a part was given back. False if there is none, as for [`take`].
 pub fn take_again(at: u64, size: u64) -> bool {
     let Some(file) = file() else { return false };
     match reserve(file, at, at + size) {
@@ -159,10 +159,10 @@ pub fn mapped() -> Option<(c_int, usize)> {
     if start.is_null() { None } else { Some((file()?, start.addr())) }
 }
 
-/// Writes a chunk of so many bytes at once, its first word last: `head`, `more`, and zeros. False if that fails.
+/// Writes a chunk of `size` bytes at once, its first word last: `head`, `more`, and zeros. False if that fails.
 pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {
     let (Some(at), Some(file)) = (place(size), file()) else { return false };
-    // A write behind a limit on the size of files would end the program by a signal.
+    // A write beyond the limit on the size of files would end the program by a signal.
     if !is_allowed(at + size) {
         stop(b"it cannot grow", libc::EFBIG);
         return false;
@@ -173,7 +173,7 @@ pub fn put(size: u64, head: &[u8], more: &[u8]) -> bool {
         && write_at(file, &head[..8], at)
 }
 
-/// Returns whether files may have so many bytes. True if the kernel refuses to say.
+/// Returns whether files may have this size. True if the kernel refuses to say.
 fn is_allowed(size: u64) -> bool {
     let mut limits = [u64::MAX; 2];
     let arguments = [0, libc::RLIMIT_FSIZE as usize, 0, limits.as_mut_ptr() as usize, 0, 0];
@@ -192,7 +192,7 @@ pub fn put_at(bytes: &[u8], at: u64) {
     }
 }
 
-/// A place in the file for so many bytes.
+/// The offset of the next `size` bytes of the file, which are then taken.
 fn place(size: u64) -> Option<u64> {
     word(USED).map(|used| used.fetch_add(size, Ordering::Relaxed))
 }
@@ -212,7 +212,7 @@ fn write_at(file: c_int, bytes: &[u8], at: u64) -> bool {
     }
 }
 
-/// Takes space where the file system cannot reserve any: by writing zeros. Returns 0 or an error number.
+/// Reserves space by writing zeros, where the file system cannot reserve any. Returns 0 or an error number.
 fn fill(file: c_int, from: u64, to: u64, is_others: impl Fn() -> bool) -> c_int {
     static ZEROS: [u8; 4096] = [0; 4096];
     for at in (from..to).step_by(ZEROS.len()).take_while(|_| !is_others()) {
@@ -247,7 +247,8 @@ pub extern "C" fn __pcce_trace_file() -> c_int {
     if file >= 0 && is_it(file) { file } else { -1 }
 }
 
-/// The open file. None if the program has closed it, and its name leads elsewhere, or if the kernel does not tell.
+/// The open file. None if the program has closed it and its name leads to another file, or if the kernel refuses a
+/// call.
 fn file() -> Option<c_int> {
     let file = FILE.load(Ordering::Acquire);
     match identity(file) {
@@ -306,12 +307,12 @@ fn lock(file: c_int, how: c_int) -> c_int {
 /// Why a file is not taken: an error number.
 const NOT_A_TRACE: c_int = libc::EINVAL;
 
-/// How many bytes of each stream are kept at least; 0: all.
+/// The minimum number of bytes that are kept of each stream; 0: all.
 pub fn ring() -> u64 {
     RING.load(Ordering::Relaxed)
 }
 
-/// Parses a number of bytes, with K, M or G behind it for powers of 1024.
+/// Parses a number of bytes, followed by K, M or G for powers of 1024.
 fn bytes(text: &[u8]) -> Option<u64> {
     let (digits, shift) = match text.split_last()? {
         (b'K' | b'k', digits) => (digits, 10),
@@ -415,7 +416,8 @@ fn open() -> Result<(), c_int> {
     Err(libc::EBUSY)
 }
 
-/// False if another process has meanwhile put another file in its place, or has left it unfinished.
+/// Takes the file into use. False if another process has meanwhile replaced it by another file, or has left it
+/// unfinished.
 fn take_into_use(file: c_int) -> Result<bool, c_int> {
     let (device, inode, size) = identity(file)?;
     match lock(file, libc::LOCK_EX | libc::LOCK_NB) {
@@ -488,7 +490,7 @@ fn begin(file: c_int) -> Result<(), c_int> {
 fn begins_with(file: c_int, bytes: &[u8]) -> Option<bool> {
     let mut there = [0; 16];
     let arguments = [file as usize, there.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];
-    // SAFETY: there is room for so many.
+    // SAFETY: there is room for these bytes.
     let read = unsafe { sys::call(libc::SYS_pread64, arguments) };
     let there = &there[..bytes.len()];
     (read == bytes.len() as isize && there.iter().any(|&byte| byte != 0)).then_some(there == bytes)
@@ -497,7 +499,7 @@ fn begins_with(file: c_int, bytes: &[u8]) -> Option<bool> {
 fn read_synced(file: c_int) -> u64 {
     let mut there = [0; 8];
     let arguments = [file as usize, there.as_mut_ptr() as usize, 8, SYNCED as usize, 0, 0];
-    // SAFETY: there is room for so many.
+    // SAFETY: there is room for these bytes.
     unsafe { sys::call(libc::SYS_pread64, arguments) };
     u64::from_le_bytes(there)
 }

@@ -32,7 +32,7 @@ pub unsafe fn is_foreign(area: *const Area) -> bool {
     unsafe { (*area).fast.alive.load(Ordering::Relaxed) == 0 }
 }
 
-/// The pending bits are the parent's.
+/// Writes the pending bits, which are the parent's.
 extern "C" fn before_fork() {
     let block = block();
     // SAFETY: this thread's block.
@@ -80,7 +80,7 @@ extern "C" fn in_child() {
     }
 }
 
-/// Notices that this process is a child of the known one, in which the other threads are not there. `area`: the calling
+/// Notices that this process is a child of the known one, in which the other threads do not exist. `area`: the calling
 /// thread's.
 ///
 /// # Safety
@@ -147,7 +147,7 @@ pub struct Fork {
 }
 
 impl Fork {
-    /// There is none.
+    /// No position.
     pub const NONE: Self =
         Self { is_settled: false, is_known: false, bits: 0, next: null_mut(), position: 0 };
 
@@ -211,7 +211,7 @@ pub unsafe fn adopt(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// The same, and begins the stream.
+/// As [`adopt`], and begins the stream.
 ///
 /// # Safety
 /// As for [`adopt`].
@@ -225,8 +225,8 @@ pub unsafe fn begin(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// The same for interrupted code that goes on at this instruction, unless it has read something of the block there.
-/// Returns whether the stream is this process's.
+/// As [`begin`], for interrupted code that goes on at this instruction, unless it has read something of the block
+/// there. Returns whether the stream is this process's.
 ///
 /// # Safety
 /// As for [`adopt`].

@@ -1,6 +1,6 @@
 //! Signal handlers: each level of them has a stream of its own, since a handler may interrupt any instruction.
 //!
-//! The runtime's trampoline, which stands in front of handlers that instrumented code installs, calls
+//! The runtime's trampoline, which calls the handlers that instrumented code installs, also calls
 //! [`__pcce_trace_handler`] and [`__pcce_trace_handler_end`]. The block of the interrupted stream is put aside, and
 //! comes back as it was. Other handlers may interrupt this, too: they find the level in [`Block::stream`], which is
 //! changed before the rest of the block is replaced, and after it has come back. In between, the block is not the
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
         let number = if found.is_some() { (*outer).stream.number } else { 0 };
         let Some(inner) = inner(outer) else { return };
         if stored(pc) {
-            // As the interrupted instruction will do once more. A handler that interrupts here must find it so, too.
+            // The interrupted instruction will do this again. A handler that interrupts here must find the same.
             (&raw mut (*block).pending).write_volatile(1);
         }
         let as_found = &raw mut (*inner).stream.found;
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn __pcce_trace_handler(
     }
 }
 
-/// When it has returned.
+/// After the handler has returned.
 ///
 /// # Safety
 /// Called by the runtime's trampoline, with the same frame.
@@ -190,10 +190,10 @@ unsafe fn leave_for_good(block: *mut Block, area: *mut Area) {
             outer = area::of(block);
         }
         if (*outer).stream.busy.load(Ordering::Relaxed) != 0 {
-            // The same while the stream was being changed.
+            // The handler had interrupted a change of the stream.
             stream::lose(block, outer);
         }
-        // It goes on elsewhere, and no word says how far it had come.
+        // The thread goes on elsewhere, and no word says how far the stream had come.
         let _busy = Busy::new(block, outer);
         stream::put(block, outer, &[special(Special::Gap, Gap::Interrupted as u64)]);
         let jumped = core::mem::take(&mut (*area).stream.jumped);
@@ -233,8 +233,8 @@ pub unsafe fn leave_dead(block: *mut Block, sp: usize) {
                 return;
             }
             let [low, high] = (*area).stream.alternate;
-            let elsewhere = high != 0 && !(low..high).contains(&sp);
-            if !elsewhere && sp <= (*area).stream.frame {
+            let is_off_stack = high != 0 && !(low..high).contains(&sp);
+            if !is_off_stack && sp <= (*area).stream.frame {
                 return;
             }
             leave_for_good(block, area);
@@ -242,8 +242,8 @@ pub unsafe fn leave_dead(block: *mut Block, sp: usize) {
     }
 }
 
-/// Handlers go to another stack, and may come back to it, or are gone: the stream of the thread itself goes on. Returns
-/// its area.
+/// Gives up the streams of handlers, which go to another stack and may come back, or are gone: the stream of the thread
+/// itself goes on. Returns its area.
 ///
 /// # Safety
 /// This thread's block, and its area.
@@ -290,7 +290,7 @@ unsafe fn copy(from: *const Block, to: *mut Block) {
     unsafe { to.write_volatile(from.read_volatile()) }
 }
 
-/// All but [`Block::stream`].
+/// Copies everything except [`Block::stream`].
 unsafe fn copy_but_stream(from: *const Block, to: *mut Block) {
     // SAFETY: by the caller. Volatile: handlers may interrupt.
     unsafe {

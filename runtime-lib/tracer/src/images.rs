@@ -1,4 +1,4 @@
-//! The images whose addresses are in the file: each has a chunk there, in front of the chunks with its addresses.
+//! The images whose addresses are in the file: each has a chunk there, before the chunks with its addresses.
 
 use core::ffi::CStr;
 use core::mem::{MaybeUninit, offset_of};
@@ -19,9 +19,10 @@ struct Known {
     id: AtomicU64,
 }
 
-const MOST: usize = 512;
-static KNOWN: [Known; MOST] =
-    [const { Known { low: AtomicUsize::new(0), high: AtomicUsize::new(0), id: AtomicU64::new(0) } }; MOST];
+const MAX_KNOWN: usize = 512;
+static KNOWN: [Known; MAX_KNOWN] =
+    [const { Known { low: AtomicUsize::new(0), high: AtomicUsize::new(0), id: AtomicU64::new(0) } };
+        MAX_KNOWN];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The number of traced libraries that were loaded.
@@ -39,7 +40,7 @@ static PROGRAM: [AtomicU64; 512] = [const { AtomicU64::new(0) }; 512];
 pub fn start() {
     let [to, size] = [PROGRAM.as_ptr().addr(), size_of_val(&PROGRAM) - 1];
     let arguments = [libc::AT_FDCWD as usize, c"/proc/self/exe".as_ptr().addr(), to, size, 0, 0];
-    // SAFETY: writes at most so many bytes; the last one stays zero.
+    // SAFETY: writes at most `size` bytes; the last one stays zero.
     unsafe { sys::call(libc::SYS_readlinkat, arguments) };
 }
 
@@ -53,7 +54,7 @@ pub fn forget() {
 pub fn describe(address: usize) {
     let Some(image) = Loaded::of(address as *const u8) else { return };
     let id = u64::from_le_bytes(image.build_id);
-    let count = COUNT.load(Ordering::Acquire).min(MOST);
+    let count = COUNT.load(Ordering::Acquire).min(MAX_KNOWN);
     let is_it = |known: &Known| {
         known.low.load(Ordering::Relaxed) == image.start.addr()
             && known.high.load(Ordering::Acquire) == image.end.addr()
@@ -62,7 +63,7 @@ pub fn describe(address: usize) {
     if KNOWN[..count].iter().any(is_it) || !write(&image) {
         return;
     }
-    let known = &KNOWN[COUNT.fetch_add(1, Ordering::AcqRel) % MOST];
+    let known = &KNOWN[COUNT.fetch_add(1, Ordering::AcqRel) % MAX_KNOWN];
     known.high.store(0, Ordering::Relaxed);
     known.id.store(id, Ordering::Release);
     known.low.store(image.start.addr(), Ordering::Release);
@@ -70,8 +71,7 @@ pub fn describe(address: usize) {
 }
 
 /// An image with this address was loaded, perhaps at the place of another one: its functions must not be taken for
-/// those of the other. Called in front of its constructors, by the object `pcce_trace_module.o` (`module.s` of the
-/// machine).
+/// those of the other. Called before its constructors, by the object `pcce_trace_module.o` (`module.s` of the machine).
 #[unsafe(no_mangle)]
 pub extern "C" fn __pcce_trace_loaded(address: usize) {
     let Some(image) = Loaded::of(address as *const u8) else { return };
@@ -107,7 +107,7 @@ fn path(image: &Loaded) -> &[u8] {
     }
 }
 
-/// A chunk's head, and what is behind it.
+/// The head of an image's chunk, and the image that follows it.
 #[repr(C)]
 struct Head {
     chunk: Chunk,

@@ -105,8 +105,8 @@ pub fn of_others() {
     }
 }
 
-/// Writes the last bits of another thread. If all is the same a little later, and it slept before and then, nothing was
-/// being changed.
+/// Writes the last bits of another thread. If the block is the same a little later, and the thread slept both times,
+/// nothing was being changed.
 unsafe fn of_other(area: *const Area, thread: c_int) {
     let words = |block: &Block| {
         // SAFETY: words, without padding between them.

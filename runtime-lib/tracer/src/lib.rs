@@ -1,13 +1,13 @@
-//! The tracer of calls (`libpcce_trace.a`, `libpcce_trace.so`), which programs have beside the runtime when they are
-//! built with `--pcce-trace`. `pcce_abi::trace` describes the format of its file.
+//! The tracer of calls (`libpcce_trace.a`, `libpcce_trace.so`), which programs that are built with `--pcce-trace` have
+//! in addition to the runtime. `pcce_abi::trace` describes the format of its file.
 //!
 //! Each thread has a stream of its own, in chunks of a file that is mapped: written words are there, however the
 //! process ends. The file is shared with forked children, and with other programs that are started with the same name
 //! for it. Emitted code writes bits to the thread's block, and the stubs of [`machine`] move full words to the chunk;
 //! everything else comes to [`events`]. Without a file the words go to a small area that is written again and again.
 //!
-//! Nothing here allocates but with `mmap`, takes a lock while the program runs, panics or unwinds: signal handlers come
-//! here at any instruction, and processes die at any.
+//! Nothing here allocates other than with `mmap`, takes a lock while the program runs, panics or unwinds: signal
+//! handlers may call this, and processes may die, at any instruction.
 
 #![no_std]
 

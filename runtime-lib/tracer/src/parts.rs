@@ -53,7 +53,7 @@ impl Part {
     }
 }
 
-/// Only a part is kept, by a text as `2/6`. False if it is none.
+/// Has only a part kept, by a text such as `2/6`. False if the text does not name a part.
 pub fn set(text: &[u8]) -> bool {
     let part = Part::parse(text);
     if let Some(Part { number, count }) = part {
@@ -75,7 +75,8 @@ pub struct Kept {
     fingerprint: u64,
 }
 
-/// The most words of a chunk. The first chunks are short, so that the parts of short traces are of about one size.
+/// The maximum number of words in a chunk. The first chunks are short, so that the parts of short traces have similar
+/// sizes.
 pub fn room(sequence: u64) -> usize {
     const FIRST: u64 = 64;
     if sequence < FIRST { 1024 } else { UNIT as usize / 8 }

@@ -16,7 +16,7 @@ use crate::{early, events, file, handlers, images, sys, weak_address};
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
 const DESTRUCTOR_ROUNDS: usize = 4;
 
-/// Set by the thread that starts the tracer; and whether the start is done.
+/// Set by the thread that starts the tracer; and whether the start is complete.
 static STARTED: AtomicBool = AtomicBool::new(false);
 static READY: AtomicBool = AtomicBool::new(false);
 /// The key of the destructor for threads, plus 1; 0 while there is none.
@@ -39,7 +39,7 @@ pub extern "C" fn __pcce_trace_start() {
     }
     detect();
     let mut key: libc::pthread_key_t = 0;
-    // SAFETY: plain calls. What is registered first runs last.
+    // SAFETY: plain calls. The function that is registered first runs last.
     unsafe {
         if libc::pthread_key_create(&raw mut key, Some(end_of_thread)) == 0 {
             KEY.store(u64::from(key) + 1, Ordering::Relaxed);
@@ -187,7 +187,7 @@ unsafe fn keep(area: *mut Area) -> bool {
     key != 0 && unsafe { libc::pthread_setspecific((key - 1) as c_uint, area.cast()) } == 0
 }
 
-/// The destructor of [`KEY`]: in the last round, behind all destructors of the program that do the same.
+/// The destructor of [`KEY`]. It acts in the last round, after all destructors of the program that do the same.
 unsafe extern "C" fn end_of_thread(area: *mut c_void) {
     let area: *mut Area = area.cast();
     let block = block();

@@ -22,7 +22,7 @@ use crate::stream::{self, Busy};
 /// The stacks of a stream.
 #[repr(C)]
 pub struct Stacks {
-    /// The number that marks the stream's stack numbers in activations: the number of the stream, or of the stream of
+    /// The number that marks the stream's stack numbers in activations: the number of the stream, or of the stream from
     /// which it was forked.
     family: u32,
     /// The last number that was given.
@@ -30,7 +30,7 @@ pub struct Stacks {
     /// The point from which the thread may leave its stack unannounced; its number is 0 if it may not.
     saved: Saved,
     /// True if the thread has left a stack, and no event of the other one has come.
-    elsewhere: bool,
+    has_left: bool,
     /// True if the thread is on another stack than that on which the stream began.
     away: bool,
     /// The number of the stack to which the thread has come back, as activations have it, as long as it has not left
@@ -71,7 +71,7 @@ impl Stacks {
         family: 0,
         given: 0,
         saved: Saved { number: 0, node: 0, function: 0, events: 0, hash: 0, jumps: 0 },
-        elsewhere: false,
+        has_left: false,
         away: false,
         on: 0,
     };
@@ -108,12 +108,12 @@ unsafe fn take_trap(block: *mut Block, area: *mut Area) {
     unsafe { (*block).cache = (&raw mut (*area).fast.cache).cast() };
 }
 
-/// Sets the trap again, behind a change of the block's cache, if the stack was left, or may be left.
+/// Sets the trap again, after a change of the block's cache, if the stack was left, or may be left.
 pub unsafe fn keep_trap(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {
         let stacks = &raw const (*area).stream.stacks;
-        if (*stacks).elsewhere || (*stacks).may_be_left() {
+        if (*stacks).has_left || (*stacks).may_be_left() {
             set_trap(block);
         }
     }
@@ -123,7 +123,7 @@ pub unsafe fn keep_trap(block: *mut Block, area: *mut Area) {
 pub unsafe fn entered(block: *mut Block, area: *mut Area) {
     // SAFETY: by the contract.
     unsafe {
-        if core::mem::take(&mut (*area).stream.stacks.elsewhere) {
+        if core::mem::take(&mut (*area).stream.stacks.has_left) {
             take_trap(block, area);
         }
     }
@@ -135,7 +135,7 @@ unsafe fn leave(block: *mut Block, area: *mut Area, function: usize, node: u32, 
     unsafe {
         let stacks = &raw mut (*area).stream.stacks;
         (*stacks).saved.number = 0;
-        (*stacks).elsewhere = true;
+        (*stacks).has_left = true;
         (*stacks).away = true;
         (*stacks).on = 0;
         let group = [special(Special::Left, node.into()), function as u64, number.into()];
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn __pcce_trace_back(number: *const u64, function: *const 
         let is_own = (number & !HOME) >> 32 == u64::from((*stacks).family);
         (*stacks).away = !is_own || number & HOME == 0;
         let stack = if is_own { number & 0xffff_ffff } else { 0 };
-        (*stacks).elsewhere = false;
+        (*stacks).has_left = false;
         (*stacks).on = number;
         stream::put(block, area, &[special(Special::Back, node.into()), function.addr() as u64, stack]);
         take_trap(block, area);

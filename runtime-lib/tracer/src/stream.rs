@@ -24,13 +24,13 @@ use crate::parts::{self, Part};
 use crate::stacks::Stacks;
 use crate::{file, images, sys, weak_address};
 
-/// The number of words for which a chunk has room at any time: at most 5 are written at once, behind 2 for the pending
+/// The number of words for which a chunk has room at any time: at most 5 are written at once, after 2 for the pending
 /// bits, one for libraries that were loaded, and one that says why nothing follows; further words whose place is not
-/// known come in front of them. Behind that is room for [`Last`].
+/// known come before them. After all of these is room for [`Last`].
 const RESERVE: usize = 9 + HERE + LAST as usize / size_of::<u64>();
-/// Words behind the limit whose place is not known, and the most that [`put_here`] writes at once.
+/// Words after the limit whose place is not known, and the maximum number that [`put_here`] writes at once.
 const HERE: usize = 64;
-const MOST_HERE: usize = 4;
+const MAX_HERE: usize = 4;
 
 /// The first word of a chunk.
 fn words(chunk: *mut Chunk) -> *mut u64 {
@@ -95,8 +95,8 @@ pub unsafe fn switched(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// If the stream is to be recorded again: goes on with a chunk that begins at [`Stream::from`], and tells what is
-/// active there. Returns whether it does.
+/// If the stream is to be recorded again: goes on with a chunk that begins at [`Stream::from`], and says which calls
+/// are active there. Returns whether it does.
 ///
 /// # Safety
 /// As for [`switched`].
@@ -153,8 +153,8 @@ pub unsafe fn lose_if_changing(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// Gives up the stream's chunk. A jump or a cancellation may end this anywhere: what was unmapped, and may be something
-/// else's by then, must not be the chunk any more.
+/// Gives up the stream's chunk. A jump or a cancellation may end this anywhere: so the stream forgets the chunk before
+/// it is unmapped, and its addresses may be something else's.
 unsafe fn unmap_chunk(stream: *mut Stream) {
     // SAFETY: by the caller: nothing else uses the mapping.
     unsafe {
@@ -193,7 +193,7 @@ pub unsafe fn rearm(block: *mut Block, area: *mut Area) {
     unsafe { arm(block, area, (*block).next, (*block).end.wrapping_add(RESERVE)) };
 }
 
-/// Has the stream's words not recorded.
+/// Has the stream's words written to memory that is not recorded.
 ///
 /// # Safety
 /// The area is that of the block's stream, which has no chunk.
@@ -208,12 +208,12 @@ pub unsafe fn idle(block: *mut Block, area: *mut Area) {
 
 /// The size of a chunk, by its sequence.
 fn size(sequence: u64) -> usize {
-    let most = match area::used() {
+    let limit = match area::used() {
         0..=32 => 2,
         33..=256 => 1,
         _ => 0,
     };
-    (UNIT as usize) << (2 * sequence.min(most))
+    (UNIT as usize) << (2 * sequence.min(limit))
 }
 
 /// Goes on with a new chunk, if there is one.
@@ -372,7 +372,7 @@ impl Ring {
     }
 }
 
-/// In a part of a run, writes the chunk's row, in case it ends now. `is_over`: it does.
+/// Writes the chunk's end, and in a part of a run its row, in case it ends now. `is_over`: it does.
 unsafe fn write_end_row(block: *const Block, area: *mut Area, end: u32, is_over: bool) {
     // SAFETY: by the caller: there is a chunk, and the words are in it.
     unsafe {
@@ -408,7 +408,7 @@ unsafe fn close(block: *const Block, area: *mut Area, end: u32) {
     }
 }
 
-/// Gives back the space behind the words of the stream's chunk, which is in the file.
+/// Gives back the space after the words of the stream's chunk, which is in the file.
 ///
 /// # Safety
 /// The stream is the block's.
@@ -455,9 +455,9 @@ pub unsafe fn sync(block: *mut Block, area: *mut Area) {
     }
 }
 
-/// Writes a special word with those that follow it, or none, and in front of it the pending bits. Between two handlers
-/// the place of emitted code is not known: a chunk that began there could not be read without those before, so there is
-/// room for some words before that.
+/// Writes the pending bits, and then a special word with those that follow it, or none. Between two handlers the place
+/// of emitted code is not known: a chunk that began there could not be read without the chunks before it, so there is
+/// room for some more words in the present chunk.
 ///
 /// # Safety
 /// The area is that of the block's stream, which has begun; there are at most 5 words.
@@ -481,8 +481,8 @@ pub unsafe fn put(block: *mut Block, area: *mut Area, group: &[u64]) {
     }
 }
 
-/// Writes a special word, and in front of it the pending bits. The chunk stays the same: the address where emitted code
-/// goes on is not known.
+/// Writes the pending bits, and then a special word. The chunk stays the same: the address where emitted code goes on
+/// is not known.
 ///
 /// # Safety
 /// As for [`put`].
@@ -490,8 +490,8 @@ pub unsafe fn put_here(block: *mut Block, area: *mut Area, word: u64) {
     // SAFETY: by the contract; there is room.
     unsafe {
         forks::begin(block, area);
-        let most = (*area).stream.limit + (HERE - MOST_HERE) * size_of::<u64>();
-        if (*area).stream.state != State::Recording || (*block).next.addr() > most {
+        let limit = (*area).stream.limit + (HERE - MAX_HERE) * size_of::<u64>();
+        if (*area).stream.state != State::Recording || (*block).next.addr() > limit {
             return put(block, area, &[word]);
         }
         flush_short(block);
@@ -593,7 +593,7 @@ impl Drop for Busy {
     }
 }
 
-// The context with which a chunk begins, so that it can be read without those before.
+// The context with which a chunk begins, so that it can be read without the chunks before it.
 
 /// Writes the context of emitted code at a chunk's beginning.
 ///
@@ -607,7 +607,7 @@ unsafe fn write_context(block: *mut Block, from: From, is_away: bool) {
         return;
     }
     const FIRST: usize = 1 + CONTEXT_WORDS;
-    // Behind the token there is a zero.
+    // A zero follows the token.
     let mut text = [0_u64; FIRST + TOKEN_LEN / 8 + 1];
     // SAFETY: the runtime's function, which may be called at any instruction; the token ends with a zero. By the
     // contract: the chunk has more room.

@@ -29,8 +29,8 @@ pub fn on_signal(number: &CStr) {
     }
 }
 
-/// The thread that handles the signal may be about to write a word. So it is told as the others are, and looks when its
-/// word is full.
+/// The thread that handles the signal may be about to write a word. So it is notified like the other threads, and looks
+/// when its word is full.
 unsafe extern "C" fn handle(_: c_int) {
     turn(!file::is_on(file::switches()));
 }

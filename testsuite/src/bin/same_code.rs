@@ -2,8 +2,8 @@
 //! evaluation: `make same-code`.
 //!
 //! Each program is built once, and the commands of its compilers are recorded. Then each module is compared
-//! ([`pcce_testsuite::same_code`]) with some sets of flags behind its own, in turn, so that a program of some modules
-//! meets all sets.
+//! ([`pcce_testsuite::same_code`]) with some sets of flags after its own flags, in turn, so that a program of several
+//! modules meets all sets.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     exit("same_code", run(&Arguments::parse()))
 }
 
-/// Comparisons with a set of flags: the same code, other code, not compiled.
+/// The numbers of comparisons with a set of flags: the same code, other code, not compiled.
 type Counts = BTreeMap<&'static str, [u64; 3]>;
 
 fn run(arguments: &Arguments) -> Result<bool> {

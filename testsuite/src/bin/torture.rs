@@ -1,8 +1,8 @@
 //! Crash torture: `make torture N=10000 PROGRAMS="lua sqlite3" [SEED=1]`.
 //!
 //! Kills each program at N random instructions, as [`pcce_testsuite::torture`] says, and compares the threads of a core
-//! file of xz for each thousand of them. The summary is `target/torture/summary.json`, mismatches are printed and stand
-//! in `target/torture/NAME/wrong.txt`. Exit status 1 if there is one.
+//! file of xz for each thousand of them. The summary is `target/torture/summary.json`, mismatches are printed and
+//! written to `target/torture/NAME/wrong.txt`. Exit status 1 if there is one.
 
 use std::process::ExitCode;
 

@@ -43,7 +43,7 @@ impl Witnesses {
         found
     }
 
-    /// Returns whether the next event tells which of the two it came from.
+    /// Returns whether the next event shows from which of the two it came.
     pub fn is_distinct_from(&self, other: &Self) -> bool {
         let known = |one: &Self| !one.anything && !one.nodes.is_empty();
         known(self) && known(other) && self.nodes.is_disjoint(&other.nodes)

@@ -86,7 +86,7 @@ fn a_cycle_that_no_profile_sees_is_refused() {
     assert!(realizable(&endless, &[&[1]]));
 }
 
-/// Two choices on a cycle, one of them heavy, and one behind it.
+/// Two choices on a cycle, one of them heavy, and one after the cycle.
 #[test]
 fn jobs_are_what_the_strategies_say() {
     let mut one = function(&[&[1, 2], &[3, 4], &[3, 4], &[0, 5], &[0, 5], &[6, 7], &[], &[]]);
@@ -181,8 +181,9 @@ fn put_together(program: &Program, profiles: &[&Profile], path: &[Site]) -> Vec<
             let of = |profile, node| Witnesses::new(choices, function, profile, node);
             // A profile that has both is preferred: if a walk was cut off, later events of the others are missing.
             let has_both = |&p: &usize| [node, other].iter().all(|&n| profiles[p].contains(&(function, n)));
-            let tells = |&p: &usize| of(profiles[p], node).is_distinct_from(&of(profiles[p], other));
-            let chosen = (0..profiles.len()).find(has_both).or_else(|| (0..profiles.len()).find(tells));
+            let distinguishes = |&p: &usize| of(profiles[p], node).is_distinct_from(&of(profiles[p], other));
+            let chosen =
+                (0..profiles.len()).find(has_both).or_else(|| (0..profiles.len()).find(distinguishes));
             let chosen = chosen.expect("a profile that tells them");
             // Nothing follows the last witness of a part: the part was cut off.
             !parts[chosen]

@@ -1,8 +1,8 @@
 //! Building a program in a variant: sources fetched and prepared once, then built in a copy of them.
 //!
-//! Builds find their compilers under one name, in `bin/`, whatever the variant: what a configure script wrote down
-//! holds for all of them, and libtool cannot drop flags that stand in the compiler itself. Each copy stands in the same
-//! folder, so that no path differs.
+//! Builds find their compilers under one name, in `bin/`, whatever the variant: the results of a configure script hold
+//! for all of them, and libtool cannot drop flags that are in the compiler itself. All copies have the same folder, so
+//! that no path differs.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
@@ -37,7 +37,7 @@ pub struct Built {
     /// The usage of the build, without `prepare`.
     pub usage: Usage,
     pub code_size: u64,
-    /// Bytes of it in functions of the runtime library, as far as symbols tell.
+    /// Bytes of it in functions of the runtime library, as far as symbols show them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub runtime_size: u64,
 }
@@ -46,9 +46,9 @@ pub struct Built {
 #[derive(Clone, Debug)]
 pub struct Compiled {
     pub folder: PathBuf,
-    /// True if it is that of C++.
+    /// True for a compiler of C++.
     pub cxx: bool,
-    /// All words behind the compiler.
+    /// All words after the compiler's name.
     pub words: Vec<OsString>,
 }
 
@@ -94,7 +94,7 @@ impl Workshop {
                 Compiler::Pcce => variant.tools.join(format!("pcce-clang{suffix}")),
             };
             let flags = if verify { variant.flags.clone() + " --pcce-verify" } else { variant.flags.clone() };
-            // Behind the build's own flags, so that these have precedence. Some commands do not use all of them.
+            // The flags come after the build's own, so that they have precedence. Some commands do not use all of them.
             let text = format!(
                 "#!/bin/sh\nexec '{}' \"$@\" --start-no-unused-arguments {flags} --end-no-unused-arguments\n",
                 compiler.display()
@@ -104,7 +104,7 @@ impl Workshop {
         Ok(folder)
     }
 
-    /// Changes when the compiler or its flags change.
+    /// A fingerprint of the compiler and its flags.
     pub fn compiler_fingerprint(&self, variant: &Variant) -> Result<String> {
         let mut parts = vec![variant.flags.clone(), format!("{:?}", variant.environment)];
         parts.extend((!variant.through.is_empty()).then(|| variant.through.clone()));
@@ -337,7 +337,7 @@ fn functions_of_runtime() -> Result<HashSet<(Vec<u8>, u64)>> {
     Ok(found)
 }
 
-/// Bytes of these functions in an image. `None` if it is stripped.
+/// Bytes of these functions in an image; 0 if it is stripped.
 fn runtime_size(image: &Path, functions: &HashSet<(Vec<u8>, u64)>) -> Result<u64> {
     let data = fs::read(image)?;
     let file = object::File::parse(&*data)?;

@@ -1,10 +1,10 @@
 //! The cost of captures: `pcce_context()` against ways to walk the stack, all recording into the same hash table
 //! (`testsuite/evaluation/capture`).
 //!
-//! Curves by capture rate: every n-th entry of a function of the program, against the same build without captures
-//! ("nothing"), which has the counter at each entry, too, so that the ratio holds the encoding (or the frame pointers)
-//! and the captures. And every allocation, against the plain build. And the cost of one capture by the depth of the
-//! stack.
+//! Curves by capture rate compare captures at every n-th entry of a function with the same build without captures
+//! ("nothing"), which has the counter at each entry, too: the ratio includes the encoding (or the frame pointers) and
+//! the captures. Captures at every allocation are compared with the plain build. The cost of one capture is measured
+//! by the depth of the stack.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ use crate::{checked, llvm};
 
 /// Entries from one capture to the next, from rare to frequent.
 pub const PERIODS: [u64; 6] = [100_000, 10_000, 1000, 100, 10, 1];
-/// A way is not measured at rates at which it is expected to take more than this many times the program's time.
+/// A way is not measured at rates at which the ratio of its expected time to the program's is larger than this.
 const LIMIT: f64 = 15.0;
 /// Pairs of runs for each point of the curves at most: there are many points, and they differ by more than the noise.
 /// The cost of captures at allocations is within the noise of so few pairs.
@@ -65,12 +65,12 @@ pub struct Point {
     pub at: At,
     /// Captures in a run, and distinct contexts among them.
     pub captures: (u64, u64),
-    /// A run of the baseline, and one of this.
+    /// A run of the baseline, and one of this way.
     pub pairs: Vec<(Usage, Usage)>,
 }
 
 impl Point {
-    /// User time, this to the baseline.
+    /// User time, relative to the baseline.
     pub fn ratio(&self) -> Option<Median> {
         median(&self.pairs.iter().map(|(base, with)| with.user / base.user).collect::<Vec<_>>())
     }

@@ -56,7 +56,7 @@ impl Data {
         serde_json::from_slice(&text).with_context(|| path.display().to_string())
     }
 
-    /// Adds the figures of an evaluation, in place of older ones.
+    /// Adds the figures of an evaluation, which replace older ones.
     pub fn add(&mut self, report: &Report, origin: &Origin) {
         for variant in &report.variants {
             for (program, measured) in report.of(variant) {
@@ -66,13 +66,13 @@ impl Data {
                     built.executable = PathBuf::new();
                     built.libraries.clear();
                 }
-                // What is shown of them is in `further`.
+                // `further` has the part that is shown.
                 if let Some((base, with)) = &mut measured.counts {
                     base.functions.clear();
                     with.functions.clear();
                 }
                 let variants = self.programs.entry(program.name.clone()).or_default();
-                // With other tools it is another build of the same variant.
+                // A name with other tools means another build of the same variant.
                 let name = variant.name.split('@').next().unwrap_or_default().to_owned();
                 let entry = variants.entry(name).or_insert_with(|| Entry {
                     measured: Measured::new(measured.built.0.clone(), measured.built.1.clone()),

@@ -98,7 +98,7 @@ pub struct Program {
     /// Where its sources come from.
     #[serde(alias = "package")]
     pub sources: Sources,
-    /// The programs that it is compared with.
+    /// The programs in whose means it counts.
     #[serde(default)]
     pub set: Set,
     /// True if rustc compiles it: with tools for rustc's LLVM or a newer one, in variants that are built with LTO.
@@ -132,7 +132,7 @@ pub struct Program {
 pub struct Workload {
     /// A second or two: for times, memory, and verify mode.
     pub run: String,
-    /// The same in little: for callgrind, which takes fifty times as long.
+    /// A small workload of the same kind: for callgrind, which takes fifty times as long.
     pub small: String,
     /// Another one, of which variants that are adapted learn.
     #[serde(default)]

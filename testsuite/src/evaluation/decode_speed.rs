@@ -30,7 +30,7 @@ pub struct DecodeRate {
     pub per_second: BTreeMap<String, f64>,
 }
 
-/// Measures it with the contexts that a variant of [`PROGRAM`] takes at its allocations.
+/// Measures the speed with the contexts that a variant of [`PROGRAM`] takes at its allocations.
 pub fn rate(evaluated: &Evaluated, variant: &Variant) -> Result<DecodeRate> {
     let header = repository().join("testsuite/demo/allocations.h");
     let mut variant = variant.clone();

@@ -13,9 +13,9 @@ type ByClass = [i64; Class::ALL.len()];
 /// The further instructions of a program and of the libraries that are built with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Further {
-    /// Those of all functions.
+    /// The further instructions of all functions.
     pub all: ByClass,
-    /// The functions with most of them.
+    /// The functions with most further instructions.
     pub functions: Vec<Function>,
 }
 
@@ -28,11 +28,11 @@ pub struct Function {
 }
 
 impl Further {
-    /// As many functions are kept.
+    /// The number of functions that are kept.
     const FUNCTIONS: usize = 8;
 
-    /// Compares the counts of both builds. Functions are the same that have the same name: what one build has inlined
-    /// and the other has not is less in one function, and more in the other.
+    /// Compares the counts of both builds. Functions with the same name are the same: code that only one build has
+    /// inlined counts less in one function, and more in another.
     pub fn new(baseline: &Counts, variant: &Counts) -> Self {
         let mut all = ByClass::default();
         let mut functions: BTreeMap<String, Function> = BTreeMap::new();

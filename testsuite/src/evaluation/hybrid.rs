@@ -4,7 +4,7 @@
 //!
 //! The graph is that of the machine code: an edge for each call instruction of an instrumented function that calls
 //! another one, directly or through a pointer, and for each jump from one to another (a tail call, whose frame offset
-//! is 0). The dictionary tells which functions are silent, and which ones open calls may reach.
+//! is 0). The dictionary says which functions are silent, and which ones open calls may reach.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -43,7 +43,7 @@ pub struct Ways {
     pub today: Work,
     /// With stack offsets as well.
     pub hybrid: Work,
-    /// The same, except that the id alone distinguishes sub-paths that begin in an open target.
+    /// As `hybrid`, except that the id alone distinguishes sub-paths that begin in an open target.
     pub by_id: Work,
     /// The paper's Algorithm 4, with silent functions.
     pub algorithm_4: Work,
@@ -83,7 +83,7 @@ struct Call {
     frame: Option<u32>,
 }
 
-/// Computes it from a build and its profile.
+/// Computes the possible effect from a build and its profile.
 pub fn look(variant: &Variant, executable: &Path, profile: &Profile) -> Result<Hybrid> {
     let (functions, calls, executed_updates) = read(variant, executable, profile)?;
     let result = Hybrid { executed_updates, ..compare(&functions, &calls) };
@@ -314,8 +314,8 @@ impl Frames {
     }
 
     fn at(&self, address: u64) -> Option<u32> {
-        let behind = self.rows.partition_point(|&(start, ..)| start <= address);
-        let &(_, end, offset) = self.rows.get(behind.checked_sub(1)?)?;
+        let after = self.rows.partition_point(|&(start, ..)| start <= address);
+        let &(_, end, offset) = self.rows.get(after.checked_sub(1)?)?;
         (address < end).then_some(offset)
     }
 }

@@ -29,7 +29,7 @@ pub enum Step {
     Callgrind,
     /// Contexts compared, and their depths.
     Verify,
-    /// Ways to capture compared.
+    /// The comparison of ways to capture.
     Captures,
     Decode,
     Hybrid,
@@ -231,8 +231,8 @@ impl Evaluated<'_> {
         Ok(printed.swap_remove(0))
     }
 
-    /// Runs the builds one after the other, `pairs` times, beginning with another one each time. The first is the
-    /// baseline of the others. Builds that have so many pairs already are not run again.
+    /// Runs the builds one after the other, `pairs` times, beginning with a different one each time. The first is the
+    /// baseline of the others. Builds that have this number of pairs already are not run again.
     pub fn times(
         &self,
         baseline: (&Variant, &Built),
@@ -357,7 +357,7 @@ impl Evaluated<'_> {
     /// Records traces of the workload, also in verify mode, and measures them.
     ///
     /// # Errors
-    /// If a run fails or prints something else than `expected`, or if events were not what the reader says.
+    /// If a run fails or prints something else than `expected`, or if events differ from those that the reader shows.
     pub fn trace(&self, variant: &Variant, built: &Built, expected: &Printed) -> Result<Recorded> {
         let verifying = traces::is_read(variant).then(|| self.build(variant, true)).transpose()?;
         let commands = &self.program.workload.run;
@@ -395,7 +395,7 @@ impl Evaluated<'_> {
     /// Collects the traces of the small workload in parts.
     ///
     /// # Errors
-    /// If a run fails, or prints something else than without that.
+    /// If a run fails, or prints something else than without the collection.
     pub fn parts(&self, variant: &Variant, built: &Built) -> Result<Parts> {
         let commands = &self.program.workload.small;
         let pcce = variant.tools.join("pcce");

@@ -127,7 +127,7 @@ impl Report {
     }
 }
 
-/// The same with lines of at most [`COLUMNS`], except for rows and titles.
+/// The text with lines of at most [`COLUMNS`], except for rows and titles.
 pub(crate) fn wrapped(text: &str) -> String {
     let options = textwrap::Options::new(COLUMNS).break_words(false);
     let lines = text.lines().map(|line| match line {

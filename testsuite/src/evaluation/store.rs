@@ -60,7 +60,7 @@ impl Store {
         (stored.fingerprint == fingerprint).then_some(stored.value)
     }
 
-    /// Stores what the step found.
+    /// Stores the result of the step.
     pub fn put<T: Serialize>(
         &self,
         program: &str,

@@ -22,7 +22,7 @@ pub struct Decoded {
     /// Contexts that were decoded and compared.
     pub decoded: u64,
     pub calls: u64,
-    /// Contexts with calls missing behind a boundary.
+    /// Contexts in which calls are missing, as a boundary says.
     pub partly: u64,
     /// Bytes of the file of numbers.
     pub bytes: u64,
@@ -59,7 +59,7 @@ impl Numbers {
     /// Decodes and compares, and removes the files.
     ///
     /// # Errors
-    /// If a context is another one than that of the shadow stack, with what `pcce` says of it.
+    /// If a context differs from that of the shadow stack, with the output of `pcce`.
     pub fn check(&self, pcce: &Path, built: &Built) -> Result<Decoded> {
         let mut all = Decoded { bytes: fs::metadata(&self.numbers)?.len(), ..Decoded::default() };
         for contexts in files(&self.folder)? {

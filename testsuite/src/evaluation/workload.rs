@@ -40,7 +40,7 @@ pub struct Printed {
 #[derive(Clone, Debug)]
 pub struct Runner<'a> {
     pub program: &'a Program,
-    /// The executable, or a script in its place.
+    /// The executable, or a script that runs it.
     pub executable: &'a Path,
     pub inputs: &'a Path,
     pub sources: &'a Path,

@@ -2,12 +2,12 @@
 //!
 //! A program is made as a tree of statements from a seed. The tree is printed as source, in several translation units,
 //! and interpreted: the interpreter's own stack, of functions and the lines at which they call, is the context of each
-//! place that takes one. So the expected chains come from the meaning of the source alone, and the program carries
-//! nothing for it that could change how it is compiled.
+//! place that takes one. So the expected chains come from the meaning of the source alone, and the program contains
+//! nothing for this purpose that could change how it is compiled.
 //!
 //! Programs have direct calls, recursion (also deep, and between units), calls through pointers, tables,
 //! `std::function`, virtual functions and thunks, lambdas, callbacks from `qsort` and `std::sort`, functions in several
-//! units (`inline`), static initialisers, local objects whose constructors and destructors call on and take contexts
+//! units (`inline`), static initialisers, local objects whose constructors and destructors make calls and take contexts
 //! (also while the stack is unwound), exceptions thrown through all of that, caught by type or not, and thrown again,
 //! threads, and code that is not instrumented, which calls back, catches, and calls back again.
 //!
@@ -42,14 +42,14 @@ pub struct Model {
     threads: HashMap<u64, Vec<Expected>>,
 }
 
-/// A context that must come out.
+/// An expected context.
 pub(crate) struct Expected {
     /// The statement that takes it.
     id: u32,
     frames: Vec<Known>,
 }
 
-/// A frame that must come out.
+/// An expected frame.
 struct Known {
     /// The start of the function's name.
     start: String,

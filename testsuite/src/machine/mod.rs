@@ -6,7 +6,7 @@ mod x86_64;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::*;
 
-/// What an instruction does, as far as the costs of the pass are told apart.
+/// The effect of an instruction, as far as it distinguishes the costs of the pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Adds to a word of the thread's block.

@@ -51,10 +51,10 @@ pub(super) fn program(attributes: &[Attribute]) -> [String; 3] {
     );
     let mut calls = String::new();
     for Attribute { name, attribute, parameters, arguments, first, definition, result, body } in attributes {
-        let behind = |list: &str| if list.is_empty() { String::new() } else { format!(", {list}") };
-        let (parameters, arguments) = (behind(parameters), behind(arguments));
-        let in_front = |i: usize| first.as_ref().map_or(String::new(), |first| format!("{}, ", first[i]));
-        let (parameter, argument) = (in_front(0), in_front(1));
+        let appended = |list: &str| if list.is_empty() { String::new() } else { format!(", {list}") };
+        let (parameters, arguments) = (appended(parameters), appended(arguments));
+        let prepended = |i: usize| first.as_ref().map_or(String::new(), |first| format!("{}, ", first[i]));
+        let (parameter, argument) = (prepended(0), prepended(1));
         let add = if *result { "sum +=" } else { "(void)" };
         let head = format!("long f_{name}({parameter}long n, action *back{parameters})");
         // A function that must be inlined has to be defined where it is called.

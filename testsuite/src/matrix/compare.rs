@@ -9,8 +9,7 @@ use crate::chain::{Frame, add, decoded, is_push_thunk, show, symbol_names, symbo
 use crate::machine::{Transfer, transfer};
 use crate::{Output, artifact, command, llvm, run, run_with_input};
 
-/// Compares the points in the output of a program. `lines` tells whether its debug information has lines and inlined
-/// calls.
+/// Compares the points in the output of a program. `lines`: whether its debug information has lines and inlined calls.
 pub(super) fn compare_points(
     program: &Path,
     output: &Output,
@@ -183,7 +182,7 @@ fn fits(expected: &[Frame], found: &[Frame], jumping: &BTreeSet<String>) -> bool
             Frame::Call(name, ..) => Some(jumping.contains(name)),
             _ => Some(false),
         };
-        // With what is inlined into it.
+        // Together with the calls that are inlined into it.
         let left = i > 0 && found[i..].iter().find_map(may_have_left) == Some(true);
         let mut next = BTreeSet::new();
         for &end in &ends {

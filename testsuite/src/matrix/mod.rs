@@ -1,7 +1,7 @@
 //! Programs in all ways of building them, compared with a backtrace.
 //!
 //! A program takes contexts at many points, some in a handler of a timer's signal. At each point libgcc's unwinder
-//! tells the addresses of the calls, and LLVM's symboliser their functions, lines and inlined calls: the decoded token
+//! gives the addresses of the calls, and LLVM's symboliser their functions, lines and inlined calls: the decoded token
 //! must say the same. A boundary in it may hide frames, but no frame may be wrong, and none missing without a
 //! boundary.
 //!
@@ -132,7 +132,7 @@ impl Program {
         matches!(self, Self::Objects | Self::Generated(_))
     }
 
-    /// Its modules. What is generated is written into `work`.
+    /// Its modules. Generated ones are written into `work`.
     fn sources(&self, work: &Path) -> Vec<PathBuf> {
         let write = |name: &str, text: &str| {
             let path = work.join(name);
@@ -304,7 +304,7 @@ impl Case {
         self.listed
     }
 
-    /// Builds the program plain and in the modes, and compares. `work` is made anew, and stays only if something is
+    /// Builds the program plain and in the modes, and compares. `work` is emptied first, and stays only if something is
     /// wrong.
     pub fn check(&self, modes: &[Mode], work: &Path) -> Result<Counts, String> {
         let _ = fs::remove_dir_all(work);

@@ -57,7 +57,7 @@ impl Record {
         repository().join("docs/packages.md")
     }
 
-    /// Reads it. It is empty if there is none yet.
+    /// Reads the record. It is empty if there is no file yet.
     pub fn read() -> Result<Record> {
         let file = Self::file();
         if !file.exists() {
@@ -67,7 +67,7 @@ impl Record {
         serde_json::from_str(&text).with_context(|| file.display().to_string())
     }
 
-    /// Writes it, and its document.
+    /// Writes the record, and its document.
     pub fn write(&self) -> Result<()> {
         fs::write(Self::file(), self.json()?).with_context(|| Self::file().display().to_string())?;
         fs::write(Self::document(), self.markdown()).with_context(|| Self::document().display().to_string())

@@ -41,7 +41,7 @@ impl Built {
     }
 }
 
-/// An option that only executables of lto mode have.
+/// An option that only executables of lto and link mode have.
 pub(crate) const HYBRID: &str = "--pcce-hybrid";
 
 /// Builds the program and its libraries into `folder`, instrumented as `case` says, or plain without one.
@@ -73,7 +73,7 @@ pub(super) fn build(
         let case = instrument(library.instrumented);
         let shared = ["-fPIC".into(), "-shared".into()];
         let mut own = case.map_or(vec!["-g".into()], own);
-        // A library cannot have it: the wrapper refuses it.
+        // The wrapper refuses this option for a library.
         own.retain(|flag| flag != HYBRID);
         let flags = [&common[..], &own, &shared, &program.library_flags(&facts)].concat();
         // A plain library that calls the API finds it in the executable.

@@ -228,9 +228,9 @@ fn without_inlined(chain: &str) -> String {
     chain.split(" < ").filter(|word| !word.starts_with("inlined ")).collect::<Vec<_>>().join(" < ")
 }
 
-/// The frames, as far as a number tells them: lines of the innermost function may share it. It does not tell whether a
-/// tail call has left the thread's first function, either.
-fn told(frames: &[Frame]) -> Vec<Frame> {
+/// The frames, as far as a number determines them: lines of the innermost function may share a number, and it does not
+/// say whether a tail call has left the thread's first function.
+fn determined_by_number(frames: &[Frame]) -> Vec<Frame> {
     let mut frames = frames.to_vec();
     (frames[0].file, frames[0].line) = (None, None);
     frames.pop_if(|frame| frame.text == "<tail>");
@@ -243,10 +243,10 @@ pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut St
     let cut = |i: usize| decoded.tokens[i].last().is_some_and(|f| f.text == "<truncated>");
     let mut number_of: HashMap<(u64, &str), usize> = HashMap::new();
     let mut context_of: HashMap<(u64, u64), usize> = HashMap::new();
-    // A number is that of the thread's own part, without its creation.
+    // A number stands for the thread's own part of a context, without its creation.
     let across = |s: &Shown| s.token.contains('+');
     for (i, s) in shown.iter().enumerate().filter(|(i, s)| !cut(*i) && !across(s)) {
-        let of_token = |i: usize| told(&decoded.tokens[i]);
+        let of_token = |i: usize| determined_by_number(&decoded.tokens[i]);
         let &mut token_first = number_of.entry((s.process, &s.token)).or_insert(i);
         if shown[token_first].number != s.number {
             let _ = writeln!(
@@ -266,7 +266,7 @@ pub(crate) fn compare_numbers(shown: &[Shown], decoded: &Decoded, wrong: &mut St
             );
         }
         if let Some(frames) = &decoded.numbers[i]
-            && told(frames) != of_token(i)
+            && determined_by_number(frames) != of_token(i)
         {
             let _ = writeln!(
                 wrong,

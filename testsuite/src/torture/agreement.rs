@@ -91,7 +91,7 @@ fn own_name(symbol: &str) -> &str {
 struct Line<'t> {
     function: &'t str,
     transfer: Transfer,
-    /// The last word: a symbol with a distance, or a register or memory behind an asterisk.
+    /// The last word: a symbol with a distance, or a register or memory after an asterisk.
     target: &'t str,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Agreement {
 }
 
 /// Compares a chain with gdb's backtrace. `None` if they differ. The line of a call may be that of LLVM's symboliser,
-/// or another one where the debug information has none: the compiler has merged several calls, and only the site tells
+/// or another one where the debug information has none: the compiler has merged several calls, and only the site says
 /// which of them it was. The id remembers functions that have left by a tail call; there must be such a jump, and a
 /// call of the function.
 pub(super) fn agreement(
@@ -199,7 +199,7 @@ fn same(found: &[Frame], gdb: &[Frame], symboliser: &[Frame]) -> Option<bool> {
     {
         return Some(true);
     }
-    // A call that was merged from several has lost what was inlined around them, too.
+    // A call that was merged from several has also lost the calls that were inlined around them.
     if let (Some(Frame::Call(a, ..)), Some(Frame::Call(b, ..)), [Frame::Call(c, 0, false)]) =
         (found.last(), gdb.last(), symboliser)
     {

@@ -35,7 +35,7 @@ pub struct BacktraceFrame {
 }
 
 impl BacktraceFrame {
-    /// An address in the frame's instruction. A return address is behind the call.
+    /// An address in the frame's instruction. A return address is the one after the call.
     pub(super) fn lookup(&self) -> u64 {
         self.pc.wrapping_sub(u64::from(!self.exact))
     }

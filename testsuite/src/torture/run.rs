@@ -23,8 +23,8 @@ pub(super) struct Death {
     pub(super) pc: u64,
     pub(super) token: String,
     pub(super) core: PathBuf,
-    /// A core file of the point behind the linker's stub.
-    pub(super) behind: Option<PathBuf>,
+    /// A core file of the point after the linker's stub, if the program was in one.
+    pub(super) after_stub: Option<PathBuf>,
     /// The error in the report, empty if there is none.
     pub(super) problem: String,
 }
@@ -166,7 +166,7 @@ impl Run {
             problem = format!("{problem} the report is not whole: {report:?}");
         }
         // The linker's stubs have no unwind tables, but their targets have.
-        let mut behind = None;
+        let mut after_stub = None;
         let in_stub = |at: u64| stubs.iter().any(|(from, to)| (*from..*to).contains(&at));
         if in_stub(registers.instruction()) {
             let mut registers = registers;
@@ -178,14 +178,14 @@ impl Run {
             let core =
                 core.with_extension(format!("{}.behind", core.extension().unwrap_or_default().display()));
             self.copy_and_kill(registers, &core)?;
-            behind = Some(core);
+            after_stub = Some(core);
         }
         ptrace::cont(self.pid, None)?;
         let (pc, token) = (registers.instruction(), line("context: ").to_owned());
-        Ok(Death { pc, token, core: core.to_owned(), behind, problem })
+        Ok(Death { pc, token, core: core.to_owned(), after_stub, problem })
     }
 
-    /// Returns an error in the way the copy died.
+    /// Makes a copy and kills it. Returns how it died if not by the signal, else an empty text.
     fn copy_and_kill(&self, registers: Registers, core: &Path) -> Result<String> {
         registers.forking(self.syscall).set(self.pid)?;
         ptrace::step(self.pid, None)?;

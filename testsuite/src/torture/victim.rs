@@ -18,8 +18,8 @@ use crate::evaluation::declarations::{Program, Variant};
 use crate::evaluation::inputs;
 use crate::{artifact, command, run_with_input, target};
 
-/// A program that is tortured. When it is dropped, its folder loses all but the executable and the list of mismatches:
-/// a few core files, and the sources, take gigabytes.
+/// A program that is tortured. When it is dropped, its folder loses everything except the executable and the list of
+/// mismatches: a few core files, and the sources, take gigabytes.
 pub struct Victim {
     pub name: String,
     /// `target/torture/NAME`.
@@ -80,10 +80,10 @@ impl Victim {
         Ok(fs::write(self.folder.join(WRONG), list)?)
     }
 
-    /// Kills it at so many points.
+    /// Kills the program at this number of points.
     ///
     /// # Errors
-    /// If the machine does not let it: no tracing, no core files.
+    /// If the machine does not allow tracing or core files.
     pub fn torture(&self, points: usize, seed: u64, mut progress: impl FnMut(&Outcome)) -> Result<Outcome> {
         let folder = self.run_folder()?;
         let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern")?;
@@ -92,8 +92,8 @@ impl Victim {
             "core files do not go to the folder of the program here (/proc/sys/kernel/core_pattern is {}); set it to `core`",
             pattern.trim()
         );
-        let (_, most) = getrlimit(Resource::RLIMIT_CORE)?;
-        setrlimit(Resource::RLIMIT_CORE, most, most)?;
+        let (_, hard_limit) = getrlimit(Resource::RLIMIT_CORE)?;
+        setrlimit(Resource::RLIMIT_CORE, hard_limit, hard_limit)?;
         let mut outcome = Outcome::default();
         let mut random = StdRng::seed_from_u64(seed);
         let mut run: Option<Run> = None;
@@ -124,10 +124,10 @@ impl Victim {
         let backtraces =
             |cores: &[PathBuf]| -> Result<Vec<Backtrace>> { backtraces(&self.executable, cores, folder) };
         let gdb = backtraces(&cores)?;
-        let behind: Vec<PathBuf> = deaths.iter().filter_map(|d| d.behind.clone()).collect();
-        let gdb_behind = match behind[..] {
+        let after_stubs: Vec<PathBuf> = deaths.iter().filter_map(|d| d.after_stub.clone()).collect();
+        let gdb_after_stubs = match after_stubs[..] {
             [] => Vec::new(),
-            _ => backtraces(&behind)?,
+            _ => backtraces(&after_stubs)?,
         };
         // A missing token is replaced by an invalid one.
         let token = |d: &Death| if d.token.is_empty() { "0".to_owned() } else { d.token.clone() };
@@ -136,22 +136,22 @@ impl Victim {
         let traces = run_with_input(pcce.arg(&self.executable), &tokens).stdout;
         ensure!(traces.lines().count() == deaths.len(), "not every token was decoded");
         let whole = gdb.iter().map(|g| &g.threads[0].frames[..]);
-        let callers = gdb_behind.iter().map(|g| &g.threads[0].frames[1..]);
+        let callers = gdb_after_stubs.iter().map(|g| &g.threads[0].frames[1..]);
         let addresses = whole.chain(callers).flat_map(lookups).map(|l| l.0);
         let in_program = |a: &u64| self.code.0 <= *a && *a < self.code.1;
         let names = symbolise(&self.executable, &addresses.filter(in_program).collect());
-        let mut gdb_behind = gdb_behind.iter();
+        let mut gdb_after_stubs = gdb_after_stubs.iter();
         for ((death, trace), gdb) in deaths.iter().zip(traces.lines()).zip(&gdb) {
             outcome.points += 1;
             outcome.instructions.insert(death.pc);
             let failed = format!("{{\"frames\":[{{\"kind\":{trace:?}}}]}}");
             let mut found = decoded(if trace.contains("\"frames\":") { trace } else { &failed });
-            // It is not known whether there was one.
+            // Such a frame only says that there may have been a tail call.
             found.retain(|f| *f != Frame::Tail(String::new()));
             let mut frames = &gdb.threads[0].frames[..];
             let mut expected = chain(frames, "main");
             let mut second = by_symboliser(&names, frames);
-            if let Some(witness) = death.behind.as_ref().and_then(|_| gdb_behind.next()) {
+            if let Some(witness) = death.after_stub.as_ref().and_then(|_| gdb_after_stubs.next()) {
                 outcome.stubs += 1;
                 frames = &witness.threads[0].frames[1..];
                 expected = chain(frames, "main");

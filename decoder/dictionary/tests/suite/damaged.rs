@@ -29,7 +29,7 @@ fn text_behind_a_dictionary_is_refused() {
 fn other_versions_are_refused_by_number() {
     let text = std::str::from_utf8(JSON).unwrap().replacen("\"version\":3", "\"version\":4", 1);
     assert!(newer(&from_json(text.as_bytes()).unwrap_err()));
-    // Whatever else a newer version holds.
+    // Other members of a newer version may have any shape.
     let error = from_json(br#"{"version":4,"modules":"elsewhere"}"#).unwrap_err();
     assert!(newer(&error));
     let message = error.to_string();
@@ -57,7 +57,7 @@ fn objects(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Each member must be there, and no other: what a reader does not know may change what others mean.
+/// Each member must be there, and no other: an unknown member may change the meaning of others.
 #[test]
 fn members_too_many_or_too_few_are_refused() {
     let document: Value = serde_json::from_slice(JSON).unwrap();
@@ -89,7 +89,7 @@ fn changed_bytes_of_a_dictionary_never_panic() {
     }
 }
 
-/// Where the records of the section begin, and where the last one ends.
+/// The offsets at which the records of the section begin, and at which the last one ends.
 fn bounds() -> Vec<usize> {
     let mut bounds = vec![0];
     while let Some(&start) = bounds.last().filter(|start| **start < SECTION.len()) {
@@ -106,7 +106,7 @@ fn every_truncated_section_is_refused() {
     for length in 0..SECTION.len() {
         let whole = bounds.iter().rposition(|bound| *bound <= length).unwrap();
         match section::parse(&SECTION[..length]) {
-            // Between two records.
+            // The cut is between two records.
             Ok(records) => assert_eq!((records.len(), bounds[whole]), (whole, length)),
             Err(DictionaryError::Fragment { offset, .. }) => {
                 assert_eq!(offset, bounds[whole]);
@@ -148,7 +148,7 @@ fn records_of_other_versions_are_refused_by_number() {
             error.to_string().contains("schema version 4, and this pcce reads versions 2 to 3"),
             "{error}"
         );
-        // Of version 1 there are fragments only, and these are none.
+        // Version 1 has fragments only.
         assert!(
             offset < bounds[2] || matches!(refused(1), DictionaryError::FragmentVersion { found: 1, .. })
         );
@@ -162,7 +162,7 @@ fn linked_records_that_contradict_themselves_are_refused() {
     let of = |first_module, module_count| {
         linked::to_bytes(&modules, &[Encoding { first_module, module_count, ..Encoding::default() }])
     };
-    // It would be of modules that stand behind the record.
+    // These encodings would be of modules after the record.
     for (first, count) in [(0, 3), (1, 2), (2, 1), (u32::MAX, u32::MAX)] {
         let message = refused(&of(first, count));
         let expected = format!(
@@ -176,7 +176,7 @@ fn linked_records_that_contradict_themselves_are_refused() {
     assert!(message.contains(&format!("offset {}: a second linked record", good.len())), "{message}");
 }
 
-/// Payloads that are whole, but not those of their kind.
+/// Payloads that are whole, but of another kind than their records.
 #[test]
 fn payloads_of_another_kind_are_refused() {
     let module = Module::default();

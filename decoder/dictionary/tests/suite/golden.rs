@@ -1,6 +1,6 @@
 //! Golden files: each schema version stays readable.
 //!
-//! `golden/v3.json` holds [`v3`], and `golden/v3.section` its [`records`]; likewise of version 2.
+//! `golden/v3.json` holds [`v3`], and `golden/v3.section` its [`records`]; version 2 has such files, too.
 //! They were written by this file's own `write_golden_files` (`cargo test -p pcce-dictionary --test suite -- golden::
 //! --ignored`) when their version was made, and are never written again: a change of the types that changes them is
 //! a new version, with new files beside the old ones.
@@ -100,7 +100,7 @@ fn v3() -> Dictionary {
     }
 }
 
-/// The same in version 2, in which functions have ranges.
+/// The dictionary of [`v3`] in version 2, in which functions have ranges.
 fn v2() -> Dictionary {
     let mut old = Dictionary { version: 2, ..v3() };
     old.encodings.iter_mut().for_each(|encoding| encoding.places.clear());
@@ -124,7 +124,7 @@ fn records(of: Dictionary) -> Vec<Record> {
     fragments.chain([Record::Unlinked(unlinked), Record::Linked(linked)]).collect()
 }
 
-/// As the linker leaves a record of a module.
+/// A record of a module after the linker has filled in its address.
 fn relocated(mut bytes: Vec<u8>, module: &Module) -> Vec<u8> {
     let at = section::SITES_ADDRESS_OFFSET;
     bytes[at..at + 8].copy_from_slice(&module.sites_address.to_le_bytes());
@@ -178,7 +178,7 @@ fn version_3_is_written() {
     let text = |bytes| String::from_utf8(bytes).unwrap();
     assert_eq!(text(to_json(&v3())), text(golden("v3.json")));
     assert!(golden("v3.json").starts_with(b"{\"version\":3,"));
-    // Compression is no part of a version: what is written is read again.
+    // Compression is no part of a version, so the section is compared after reading it.
     let section: Vec<u8> = records(v3()).iter().flat_map(to_bytes).collect();
     assert_eq!(section::parse(&section).unwrap(), records(v3()));
 }

@@ -21,6 +21,6 @@ fn addresses_count_from_that_of_the_record() {
     };
     assert_eq!(addresses(&record(&[0, 7], 0x1000)), [0x1000, 0x1007]);
     assert_eq!(addresses(&record(&[0x2000, 0x3000], 0)), [0x2000, 0x3000]);
-    // One of both kinds would be wrong.
+    // A record with addresses of both kinds is wrong.
     assert!(section::parse(&record(&[0x2000, 0x3000], 0x1000)).is_err());
 }

@@ -1,8 +1,8 @@
-use super::DEEPEST;
+use super::MAX_DEPTH;
 use crate::demangle;
 
-/// Names that clang-19 has made of programs. `c++filt` does not know all of these. Those that it knows are the same
-/// but for what templates ask, which is left out here.
+/// Names from programs that clang-19 has compiled. `c++filt` does not know all of these. For the others its output is
+/// the same, except for the constraints, which are left out here.
 #[test]
 fn what_templates_ask_is_left_out() {
     for (linkage, expected) in [
@@ -36,7 +36,7 @@ fn what_templates_ask_is_left_out() {
         ("_ZN1MC2IiTnNSt9enable_ifIXsr3stdE13is_integral_vIT_EEiE4typeELi0EEES2_", "M::M<int, 0>(int)"),
         ("_ZN1McvPT_ITkSt8integraliEEv", "M::operator int*<int>()"),
         ("_ZN1MeqITkSt8integraliEEbT_", "bool M::operator==<int>(int)"),
-        // A parameter in what is asked is not the one of this number that the function has.
+        // A parameter in a constraint is not the function's own parameter of this number.
         ("_ZN2ns3BoxIiE3putITkNS_4SameIT_EEiEEvS4_", "void ns::Box<int>::put<int>(int)"),
         ("_ZN2ns3BoxIiE3getIiQ4SameITL0__T_EEEiPS4_", "int ns::Box<int>::get<int>(int*)"),
         (
@@ -63,7 +63,7 @@ fn what_templates_ask_is_left_out() {
 
 #[test]
 fn what_is_not_understood_stays() {
-    let deep = format!("_Z1gITk1C{}iEvv", "P".repeat(DEEPEST as usize * 2));
+    let deep = format!("_Z1gITk1C{}iEvv", "P".repeat(MAX_DEPTH as usize * 2));
     for linkage in [
         "_Z1gITk",
         "_Z1gITkSt8integraliEvT1_",

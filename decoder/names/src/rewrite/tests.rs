@@ -62,7 +62,7 @@ fn names_of_modules() {
     }
 }
 
-/// As `c++filt` has them.
+/// As `c++filt` writes them.
 #[test]
 fn constructors_have_their_parameters() {
     for (linkage, expected) in [

@@ -13,10 +13,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::folder::Folder;
 use super::{CollectArgs, Engine, slurm};
 
-/// How often it is looked how far the runs are.
+/// The time from one look at the progress of the runs to the next.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Runs these parts. What became of them is in the folder.
+/// Runs the missing parts. Their results are in the folder.
 pub(super) fn run(args: &CollectArgs, folder: &Folder, missing: &[u32]) -> anyhow::Result<()> {
     if missing.is_empty() {
         return Ok(());
@@ -25,22 +25,22 @@ pub(super) fn run(args: &CollectArgs, folder: &Folder, missing: &[u32]) -> anyho
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} runs {msg}");
     progress.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     progress.tick();
-    let tell = |more: &str| {
+    let show_progress = |more: &str| {
         let done = missing.iter().filter(|&&part| folder.ended(part).is_some()).count();
         progress.set_position(done as u64);
         progress.set_message(more.to_owned());
     };
     let result = match args.engine {
-        Engine::Local => local(folder, missing, jobs(args), &tell),
+        Engine::Local => local(folder, missing, jobs(args), &show_progress),
         Engine::Parallel => {
             let mut command = parallel(&folder.path, missing, jobs(args))?;
             let log = folder.path.join("parallel.log");
             let log = File::create(&log).with_context(|| log.display().to_string())?;
             let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
             let child = child.context("GNU parallel cannot be run: install the package `parallel`")?;
-            wait(child, &tell)
+            wait(child, &show_progress)
         }
-        Engine::Slurm => slurm::run(folder, missing, args.jobs, &tell),
+        Engine::Slurm => slurm::run(folder, missing, args.jobs, &show_progress),
     };
     progress.finish_and_clear();
     result
@@ -64,7 +64,7 @@ fn jobs(args: &CollectArgs) -> usize {
     args.jobs.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize)
 }
 
-/// What runs parts.
+/// The command that runs a part, without the part's number.
 pub(super) fn runner(path: &Path) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("the path of pcce")?);
     command.args(["trace", "collect-part"]).arg(path);
@@ -77,14 +77,14 @@ fn part_command(path: &Path, part: u32) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-fn local(folder: &Folder, missing: &[u32], jobs: usize, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
+fn local(folder: &Folder, missing: &[u32], jobs: usize, show_progress: &dyn Fn(&str)) -> anyhow::Result<()> {
     let waiting = Mutex::new(missing.iter());
     let next = || waiting.lock().ok().and_then(|mut parts| parts.next().copied());
     let run_all = || -> anyhow::Result<()> {
         while let Some(part) = next() {
             let log = folder.log(part);
             let log = File::create(&log).with_context(|| log.display().to_string())?;
-            // How it ended is in the folder.
+            // The folder says how it ended.
             let mut command = part_command(&folder.path, part)?;
             command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).status()?;
         }
@@ -93,7 +93,7 @@ fn local(folder: &Folder, missing: &[u32], jobs: usize, tell: &dyn Fn(&str)) -> 
     thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs.clamp(1, missing.len())).map(|_| scope.spawn(run_all)).collect();
         while workers.iter().any(|worker| !worker.is_finished()) {
-            tell("");
+            show_progress("");
             thread::sleep(POLL);
         }
         let mut ended = workers.into_iter().map(|worker| worker.join());
@@ -110,15 +110,15 @@ fn parallel(path: &Path, missing: &[u32], jobs: usize) -> anyhow::Result<Command
 }
 
 /// Waits for an engine's process.
-fn wait(mut child: Child, tell: &dyn Fn(&str)) -> anyhow::Result<()> {
+fn wait(mut child: Child, show_progress: &dyn Fn(&str)) -> anyhow::Result<()> {
     while child.try_wait()?.is_none() {
-        tell("");
+        show_progress("");
         thread::sleep(POLL);
     }
     Ok(())
 }
 
-/// A command as a shell reads it.
+/// A command in the syntax of a shell.
 pub(super) fn words(command: &Command) -> String {
     let quoted = |word: &std::ffi::OsStr| {
         let word = word.to_string_lossy();

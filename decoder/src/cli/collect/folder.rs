@@ -1,13 +1,13 @@
-//! The folder of a collection: the plan, and what each run leaves.
+//! The folder of a collection: the plan, and the files that each run leaves.
 //!
 //! | file | content |
 //! |---|---|
-//! | `plan.json` | what is run |
+//! | `plan.json` | the command that is run |
 //! | `input` | standard input of each run |
 //! | `part-2.trace` | the part of the trace |
-//! | `part-2.out`, `part-2.err` | what the program wrote |
-//! | `part-2.log` | what the engine wrote |
-//! | `part-2.ended` | how the program ended; in the end, so that what has it is whole |
+//! | `part-2.out`, `part-2.err` | output and errors of the program |
+//! | `part-2.log` | output of the engine |
+//! | `part-2.ended` | how the program ended; it is written last, so a part that has it is whole |
 //! | `part-2` | the folder in which it ran, if each has one |
 
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::CollectArgs;
 use super::run::Ended;
 
-/// What is run.
+/// The command that is run for each part, and its surroundings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) parts: u32,
@@ -36,7 +36,7 @@ pub(super) struct Plan {
     pub(super) environment: Vec<(String, String)>,
 }
 
-/// Variables that the runs have otherwise.
+/// Variables that are set for each run.
 const OWN: [&str; 3] = ["PCCE_TRACE", "PCCE_TRACE_PART", "PCCE_TRACE_RING"];
 
 impl Plan {
@@ -59,8 +59,8 @@ impl Plan {
         })
     }
 
-    /// Names the first difference to another plan. The environment does not count: a later command goes on with
-    /// that of the first.
+    /// Names the first difference to another plan. The environment does not count: a later command uses that of the
+    /// first.
     fn other(&self, other: &Self) -> Option<&'static str> {
         [
             (self.parts != other.parts, "the number of parts"),
@@ -122,7 +122,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// The folder, if it is there.
+    /// The folder, if it exists.
     pub(super) fn existing(path: &Path) -> anyhow::Result<Option<Self>> {
         let file = path.join("plan.json");
         let text = match fs::read(&file) {
@@ -135,7 +135,7 @@ impl Folder {
         Ok(Some(Self { path: path.to_owned(), plan }))
     }
 
-    /// Makes it, or goes on with what is there.
+    /// Makes the folder, or continues the collection in it.
     pub(super) fn open(path: PathBuf, plan: Plan) -> anyhow::Result<Self> {
         if let Some(folder) = Self::existing(&path)? {
             let other = folder.plan.other(&plan).map(str::to_owned);
@@ -166,7 +166,7 @@ impl Folder {
         Ok(to)
     }
 
-    /// Returns whether there is standard input now, and another one than before.
+    /// Returns whether there is standard input now that differs from that of the collection.
     fn other_input(&self) -> anyhow::Result<bool> {
         if !has_input() {
             return Ok(false);
@@ -185,7 +185,7 @@ impl Folder {
         Some(self.path.join("input")).filter(|input| input.exists())
     }
 
-    /// Writes a file: it is there whole, or not at all.
+    /// Writes a file whole, or not at all.
     pub(super) fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
         let (unfinished, file) = (self.path.join(format!("{name}.new")), self.path.join(name));
         let written = fs::write(&unfinished, content).and_then(|()| fs::rename(&unfinished, &file));
@@ -232,19 +232,19 @@ impl Folder {
         serde_json::from_slice(&fs::read(self.end(part)).ok()?).ok()
     }
 
-    /// Says how it ended.
+    /// Records how a part's program ended.
     pub(super) fn set_ended(&self, part: u32, ended: Ended) -> anyhow::Result<()> {
         let file = self.end(part);
         let name = file.file_name().and_then(OsStr::to_str).unwrap_or_default();
         self.write(name, &serde_json::to_vec(&ended)?)
     }
 
-    /// The part is to be run again.
+    /// Forgets how a part's program ended, so that the part is run again.
     pub(super) fn forget(&self, part: u32) {
         let _ = fs::remove_file(self.end(part));
     }
 
-    /// The same, and what it has recorded is of no use: others need the room.
+    /// Makes a part be run again, and removes its trace, which is of no use: other parts need the room.
     pub(super) fn run_again(&self, part: u32) -> anyhow::Result<()> {
         self.forget(part);
         let trace = self.trace(part);
@@ -254,7 +254,7 @@ impl Folder {
         Ok(())
     }
 
-    /// What the tracer has said when it stopped to record, since there was no room; None if it did not.
+    /// The tracer's message that it stopped recording for lack of room; None if it did not.
     pub(super) fn stopped(&self, part: u32) -> Option<String> {
         let lines = BufReader::new(File::open(self.err(part)).ok()?).split(b'\n');
         let mut lines = lines.map_while(Result::ok).map(|line| String::from_utf8_lossy(&line).into_owned());
@@ -270,7 +270,7 @@ impl Folder {
         (1..=parts).filter(|&part| !has_ended(part) || !is_whole(part)).collect()
     }
 
-    /// Where to read what happened to a part, and the last line of it.
+    /// The log that says what happened to a part, with its last line; empty if there is none.
     pub(super) fn say_log(&self, part: u32) -> String {
         for file in [self.err(part), self.log(part)] {
             let text = fs::read(&file).unwrap_or_default();

@@ -27,7 +27,7 @@ impl Ended {
         }
     }
 
-    /// Returns whether somebody else has ended it: SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGXCPU.
+    /// Returns whether it was ended from outside: by SIGHUP, SIGINT, SIGKILL, SIGTERM or SIGXCPU.
     pub(super) fn is_from_outside(self) -> bool {
         matches!(self, Self::Signal(1 | 2 | 9 | 15 | 24))
     }
@@ -42,7 +42,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Runs a part, and says how it ended.
+/// Runs a part, and records how it ended.
 pub(super) fn run(folder: &Folder, part: u32) -> anyhow::Result<()> {
     let plan = &folder.plan;
     if !(1..=plan.parts).contains(&part) {
@@ -83,7 +83,7 @@ pub(super) fn run(folder: &Folder, part: u32) -> anyhow::Result<()> {
     folder.set_ended(part, Ended::new(status))
 }
 
-/// The command that runs a program where its addresses are the same in each run, if the system lets that be.
+/// The command that runs a program with the same addresses in each run, if the system allows it.
 fn program(path: &std::ffi::OsStr) -> Command {
     let setarch = || {
         let mut command = Command::new("setarch");

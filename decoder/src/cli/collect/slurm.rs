@@ -1,7 +1,6 @@
 //! Slurm: the parts are an array of jobs.
 //!
-//! It is asked for the state of the jobs, not for how they ended: that is in the folder, and needs no
-//! accounting.
+//! Slurm is asked for the state of the jobs only. The folder says how they ended, so no accounting is needed.
 
 use std::fs;
 use std::path::Path;
@@ -15,9 +14,9 @@ use super::engine::{runner, words};
 use super::folder::Folder;
 use crate::cli::note;
 
-/// How often Slurm is asked.
+/// The time from one question to Slurm to the next.
 const POLL: Duration = Duration::from_secs(1);
-/// How often the folder is looked at behind the end of the last job: shared file systems are late.
+/// How often the folder is looked at after the end of the last job: files may appear late on shared file systems.
 const LATE: u32 = 10;
 /// How often in a row Slurm may fail to answer.
 const SILENT: u32 = 60;
@@ -36,12 +35,12 @@ pub(super) fn submit(path: &Path, parts: u32, missing: &[u32], jobs: Option<u32>
     Ok(command)
 }
 
-/// Submits the parts, and waits for them. Jobs of an earlier command that are there still are waited for.
+/// Submits the parts, and waits for them. If an earlier command's jobs have not ended, waits for those instead.
 pub(super) fn run(
     folder: &Folder,
     missing: &[u32],
     jobs: Option<u32>,
-    tell: &dyn Fn(&str),
+    show_progress: &dyn Fn(&str),
 ) -> anyhow::Result<()> {
     let kept = folder.path.join("slurm-job");
     let earlier = fs::read_to_string(&kept).ok().filter(|job| states(job).is_ok_and(|s| !s.is_empty()));
@@ -56,7 +55,7 @@ pub(super) fn run(
             if !output.status.success() {
                 bail!("sbatch: {}", String::from_utf8_lossy(&output.stderr).trim());
             }
-            // With several clusters, that of the job comes behind it.
+            // With several clusters, a semicolon and the job's cluster follow the number.
             let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             let job = answer.split(';').next().unwrap_or_default().to_owned();
             folder.write("slurm-job", job.as_bytes())?;
@@ -69,7 +68,7 @@ pub(super) fn run(
             Ok(states) if states.is_empty() => break,
             Ok(states) => {
                 silent = 0;
-                tell(&format!("(Slurm's job {job}: {})", summary(&states)));
+                show_progress(&format!("(Slurm's job {job}: {})", summary(&states)));
             }
             Err(error) => {
                 silent += 1;
@@ -86,7 +85,7 @@ pub(super) fn run(
         if missing.iter().all(|&part| folder.ended(part).is_some()) {
             break;
         }
-        tell("");
+        show_progress("");
         thread::sleep(POLL / 2);
     }
     for &part in missing.iter().filter(|&&part| folder.ended(part).is_none()) {

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::super::Status;
 use super::fingerprint;
 
-/// When the program crashed, as far as a file with its report tells: when that was written.
+/// The time of a crash: when the file with its report was written.
 ///
 /// # Errors
 /// The file cannot be looked at.
@@ -27,7 +27,7 @@ pub fn time(file: &Path) -> anyhow::Result<Duration> {
     Ok(changed.duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
-/// The event of a report, and whether all of its contexts were decoded. `number`: that of the report in its file.
+/// The event of a report, and whether all of its contexts were decoded. `number`: the report's number in its file.
 pub fn event(
     session: &mut Session<'_>,
     report: &Report,
@@ -40,7 +40,7 @@ pub fn event(
     let mut equal = Value::Null;
     for (number, thread) in report.threads.iter().enumerate() {
         let is_first = number == 0;
-        // Where the kernel's number is not known, it has one that no thread has.
+        // Where the kernel's number is not known, the thread gets one that no thread has.
         let id = thread.number.map_or(-1 - number as i64, i64::from);
         let mut row =
             json!({ "id": id, "crashed": is_first || thread.also_crashed.is_some(), "current": is_first });
@@ -99,7 +99,7 @@ pub fn event(
     if let Some(image) = image(report) {
         event["debug_meta"] = json!({ "images": [image] });
     }
-    // Sent again, it is the same event.
+    // A report that is sent again is the same event.
     let mut hash = Sha256::new();
     hash.update(event.to_string());
     hash.update(number.to_string());
@@ -138,7 +138,7 @@ fn exception(signal: Option<&Signal>, thread: i64, stack: Option<Value>) -> Valu
     exception
 }
 
-/// A frame. A boundary is one, too, whose function is the text that people see.
+/// A frame. A boundary becomes one, too, with its text as the function.
 fn shown(frame: &Frame<'_>, style: &Style) -> Value {
     if frame.kind != FrameKind::Call {
         return json!({ "function": folded_frame(frame, style), "in_app": false });
@@ -155,8 +155,8 @@ fn shown(frame: &Frame<'_>, style: &Style) -> Value {
     shown.into()
 }
 
-/// The program. Its debug id is the first 16 bytes of the build id as a UUID, whose first three fields have the bytes
-/// of a processor that begins with the lowest.
+/// The program. Its debug id is the first 16 bytes of the build id as a UUID, whose first three fields are
+/// little-endian.
 fn image(report: &Report) -> Option<Value> {
     let mut id = from_hex(&report.build_id).filter(|id| !id.is_empty())?;
     id.resize(16, 0);

@@ -10,7 +10,7 @@ use anyhow::Context;
 use flate2::bufread::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// What is read.
+/// The logs that are read, with their names.
 pub struct Logs(pub Vec<(String, File)>);
 
 impl Logs {
@@ -32,12 +32,12 @@ impl Logs {
         Ok(Self(vec![("standard input".to_owned(), File::from(input))]))
     }
 
-    /// A progress bar on standard error, where someone looks at it who does not see the output, and the end
-    /// is known: that of what is compressed is not.
+    /// A progress bar on standard error. It is hidden if the output goes to the terminal, or if the length of the
+    /// content is not known, as for compressed logs.
     pub fn progress(&self, to_file: bool) -> ProgressBar {
         let length = |file: &File| {
             let len = file.metadata().ok().filter(|data| data.is_file())?.len();
-            let mut start = [0; MOST];
+            let mut start = [0; MAX_MAGIC];
             let read = file.read_at(&mut start, 0).ok()?;
             matches!(compression(&start[..read]), Compression::None).then_some(len)
         };
@@ -66,16 +66,16 @@ enum Compression {
     None,
     Gzip,
     Zstd,
-    /// By this tool, and it is not read.
+    /// In another format, which is not read. This tool decompresses it.
     Other(&'static str),
-    /// It may be: this is only the beginning of what such files begin with.
+    /// Not known yet: the bytes read are only the beginning of a magic number.
     Unknown,
 }
 
-/// So many bytes tell at most.
-const MOST: usize = 10;
+/// Bound on the first bytes that show the compression.
+const MAX_MAGIC: usize = 10;
 
-/// What compressed files begin with.
+/// The magic numbers of compressed files.
 const BEGINNINGS: [(&[u8], Compression); 8] = [
     (b"\x1f\x8b\x08", Compression::Gzip),
     (&zstd::zstd_safe::MAGICNUMBER.to_le_bytes(), Compression::Zstd),
@@ -84,14 +84,14 @@ const BEGINNINGS: [(&[u8], Compression); 8] = [
     (b"\x1f\x9d", Compression::Other("uncompress")),
     (b"LZIP", Compression::Other("lzip")),
     (b"PK\x03\x04", Compression::Other("unzip")),
-    // Behind `BZh` comes a digit.
+    // A digit follows `BZh`.
     (b"BZh", Compression::Other("bzip2")),
 ];
 
 fn compression(start: &[u8]) -> Compression {
     const SKIPPED: [u8; 3] = *b"\x2a\x4d\x18";
     const BLOCK: &[u8] = b"1AY&SY";
-    // Frames of zstd with other things.
+    // Skippable frames of zstd.
     if matches!(start.first(), Some(0x50..=0x5f)) && start.len() < 4 && SKIPPED.starts_with(&start[1..]) {
         return Compression::Unknown;
     }
@@ -119,19 +119,19 @@ fn compression(start: &[u8]) -> Compression {
     Compression::None
 }
 
-/// What a log says, whether it is compressed or not.
+/// The content of a log, decompressed if needed.
 ///
 /// # Errors
-/// Errors of reading it, and that it is compressed otherwise than by gzip and zstd.
+/// Errors of reading it, and one if it is compressed otherwise than by gzip or zstd.
 pub fn content(mut file: File) -> io::Result<Box<dyn Read>> {
     let mut start = Vec::new();
-    // No more than is needed to know: whoever looks at a running log waits for its first line.
+    // Reads no more than is needed to know: users of a running log wait for its first line.
     let found = loop {
         let found = if start.is_empty() { Compression::Unknown } else { compression(&start) };
         if !matches!(found, Compression::Unknown) {
             break found;
         }
-        let mut more = [0; MOST];
+        let mut more = [0; MAX_MAGIC];
         match file.read(&mut more) {
             Ok(0) => break Compression::None,
             Ok(count) => start.extend_from_slice(&more[..count]),

@@ -1,4 +1,4 @@
-//! What `pcce trace` writes that is no trace itself.
+//! The reports of `pcce trace`, as text and as JSON.
 
 use std::io::{self, Write};
 
@@ -27,7 +27,7 @@ pub fn report(
     Ok(())
 }
 
-/// The same as JSON lines: the totals, then one object for each function.
+/// The calls of each function as JSON lines: the totals, then one object for each function.
 pub fn report_json(tables: &Tables, report: &Report, top: usize, out: &mut dyn Write) -> io::Result<()> {
     let head = json!({ "events": report.events, "functions": report.rows.len(), "gaps": report.gaps });
     writeln!(out, "{}", printable::json(&head))?;
@@ -44,7 +44,7 @@ pub fn report_json(tables: &Tables, report: &Report, top: usize, out: &mut dyn W
     Ok(())
 }
 
-/// What a trace costs.
+/// The costs of a trace.
 pub fn stats(
     tables: &Tables,
     stats: &Stats,
@@ -88,7 +88,7 @@ pub fn stats(
     Ok(())
 }
 
-/// The same as one JSON document.
+/// The costs of a trace as one JSON document.
 pub fn stats_json(tables: &Tables, stats: &Stats, top: usize, out: &mut dyn Write) -> io::Result<()> {
     let places = stats.nodes.iter().take(top).map(|&(node, bits)| {
         let place = tables.place(node).next();
@@ -171,7 +171,7 @@ pub fn checked(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Where two runs part.
+/// The differences of two runs.
 pub fn diff(
     reader: &Reader<'_>,
     diff: &Diff<'_>,
@@ -224,7 +224,7 @@ fn write_side(name: &str, side: Option<&Side<'_>>, style: &Style, out: &mut dyn 
     Ok(())
 }
 
-/// Lines of a difference that are shown.
+/// Bound on the lines of a difference that are shown.
 const HUNK_LINES: usize = 8;
 
 /// Writes the differences from where the runs part on, and where they meet again.
@@ -259,7 +259,7 @@ fn write_hunks(tables: &Tables, pair: &Pair<'_>, style: &Style, out: &mut dyn Wr
     }
 }
 
-/// The same as JSON lines: one object for each thread, then one for each function.
+/// The differences of two runs as JSON lines: one object for each thread, then one for each function.
 pub fn diff_json(reader: &Reader<'_>, diff: &Diff<'_>, out: &mut dyn Write) -> io::Result<()> {
     for pair in &diff.pairs {
         let side = |side: &Option<Side<'_>>| {

@@ -23,7 +23,7 @@ pub(crate) trait Machine: Sync {
     /// only.
     fn may_address_thread(&self, bytes: &[u8]) -> bool;
 
-    /// Where single instructions refer to thread-local storage. None if the bytes are not code.
+    /// The references of single instructions to thread-local storage. None if the bytes are not code.
     fn thread_references(&self, address: u64, bytes: &[u8]) -> Option<Vec<ThreadReference>>;
 
     /// Bytes of each of the linker's stubs in a section (`.plt`, `.plt.sec` or `.plt.got`).
@@ -134,7 +134,7 @@ impl Instruction {
     }
 }
 
-/// Where control goes after an instruction.
+/// The place to which control goes after an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Control {
     /// To the next instruction.
@@ -250,7 +250,7 @@ pub(crate) enum Relocation {
     Other,
 }
 
-/// Where a program's thread-local storage is in its image (the segment `PT_TLS`).
+/// The thread-local storage of a program in its image (the segment `PT_TLS`).
 pub(crate) struct ThreadSegment {
     pub(crate) start: u64,
     pub(crate) size: u64,

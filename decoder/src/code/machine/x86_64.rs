@@ -113,7 +113,7 @@ impl Machine for X86_64 {
 fn instruction(iced: &Iced, info: &mut InstructionInfoFactory) -> Instruction {
     let control = control(iced);
     let mut moves_stack = iced.stack_pointer_increment();
-    // It sets the stack pointer to something else.
+    // `leave` does not add to the stack pointer: it sets it.
     if iced.mnemonic() == Mnemonic::Leave {
         moves_stack = 0;
     }
@@ -188,7 +188,7 @@ fn table(iced: &Iced) -> Option<u64> {
     is_table.then(|| iced.memory_displacement64())
 }
 
-/// The operand in memory, as what is written to it sees it.
+/// The operand in memory, as the destination of a write. [`operand`] knows addresses relative to `rip`, too.
 fn memory(iced: &Iced) -> Memory {
     let displacement = iced.memory_displacement64() as i64;
     let (base, index) = (iced.memory_base(), iced.memory_index());
@@ -241,7 +241,7 @@ fn update(iced: &Iced) -> Update {
         Mnemonic::Add => Update::Add(operand(iced, 1)),
         Mnemonic::Sub => Update::Subtract(operand(iced, 1)),
         Mnemonic::Or => Update::Or(operand(iced, 1)),
-        // Shorter than a move, so -Oz has it.
+        // -Oz uses it, since it is shorter than a move.
         Mnemonic::And if operand(iced, 1) == Operand::Constant(0) => Update::Set(Operand::Constant(0)),
         Mnemonic::Inc => Update::Add(Operand::Constant(1)),
         Mnemonic::Dec => Update::Subtract(Operand::Constant(1)),

@@ -1,7 +1,7 @@
 //! Comparison of the runs: whether all did the same, and where they did not.
 //!
-//! A fingerprint covers all words of a stream up to its place, whichever run keeps them. So runs whose last
-//! fingerprints are equal had the same words, but for one in 2⁶⁴.
+//! A fingerprint covers all words of a stream up to its place, whichever run keeps them. So runs with equal last
+//! fingerprints had the same words, except with a probability of 2⁻⁶⁴.
 
 use pcce_abi::trace::parts::{Row, STEP};
 use pcce_abi::trace::{CONTINUED, ENDED};
@@ -28,12 +28,12 @@ pub enum What {
     Streams,
 }
 
-/// Where runs took different ways.
+/// A place where runs took different ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The parts, from 1, that are alike there, the most first.
     pub groups: Vec<Vec<u32>>,
-    /// The stream, by its place in each part's.
+    /// The index of the stream in each part.
     stream: usize,
     /// A difference between runs.
     pub what: What,
@@ -44,11 +44,11 @@ pub struct Difference {
 pub struct Agreed {
     /// The number of chunks that are the same.
     pub(super) chunks: usize,
-    /// All were ended without a word: what came behind these chunks is not known to be the same.
+    /// True if no run has ended the stream: the events after these chunks are not known to be the same.
     pub(super) open: bool,
 }
 
-/// Compares all parts of a run. Returns what they have in common of each stream.
+/// Compares all parts of a run. Returns the common part of each stream.
 ///
 /// # Errors
 /// [`PartsError::Differ`], [`PartsError::Cut`].
@@ -80,7 +80,7 @@ fn compare_rows(parts: &[PartFile], stream: usize) -> Result<Agreed, PartsError>
             continue;
         }
         if there.iter().any(|row| *row != there[0]) {
-            // Samples behind the last word are 0, so where they are the same the rest is not.
+            // Samples after the last word are 0. So only those are compared that all rows have.
             let ends = |row: &&Row| row.words as usize / STEP;
             let whole = there.iter().map(ends).min().unwrap_or_default();
             let sample = |sample: usize| {
@@ -91,7 +91,7 @@ fn compare_rows(parts: &[PartFile], stream: usize) -> Result<Agreed, PartsError>
             let to = there.iter().map(|row| u64::from(row.words)).max().unwrap_or_default();
             return Err(differ(groups, sequence, (at * STEP) as u64, to.min(((at + 1) * STEP) as u64)));
         }
-        // Some have nothing here: they have ended, or were killed.
+        // Some streams have no such chunk: they have ended, or their processes were killed.
         for (part, rows) in parts.iter().zip(&all).filter(|(_, rows)| rows.len() <= number) {
             if rows.last().is_none_or(|row| row.end == CONTINUED) {
                 return Err(PartsError::Cut { part: part.part + 1, path: part.path.clone() });
@@ -104,7 +104,7 @@ fn compare_rows(parts: &[PartFile], stream: usize) -> Result<Agreed, PartsError>
     Ok(Agreed { chunks: most, open })
 }
 
-/// The parts, from 1, with equal values, the most first; none if all are equal.
+/// The groups of parts, from 1, with equal values, the largest group first. None if all values are equal.
 fn groups<T: PartialEq>(values: &[T]) -> Option<Vec<Vec<u32>>> {
     let mut groups: Vec<Vec<u32>> = Vec::new();
     for (number, value) in (1..).zip(values) {
@@ -117,7 +117,7 @@ fn groups<T: PartialEq>(values: &[T]) -> Option<Vec<Vec<u32>>> {
     (groups.len() > 1).then_some(groups)
 }
 
-/// As [`groups`], of the parts that have a value.
+/// As [`groups`], for the parts that have a value.
 fn groups_of<T: PartialEq>(values: &[Option<T>]) -> Option<Vec<Vec<u32>>> {
     let there: Vec<(u32, &T)> =
         (1..).zip(values).filter_map(|(n, value)| Some((n, value.as_ref()?))).collect();
@@ -134,8 +134,8 @@ impl Difference {
         heading(&Reader::new(&part.file, programs), &part.streams[self.stream].stream)
     }
 
-    /// The last place up to which all runs did the same, as far as the part that keeps the chunk tells: its
-    /// context, innermost first.
+    /// The context, innermost first, of the last place up to which all runs did the same, as far as the part with
+    /// the chunk shows it.
     pub fn place<'t>(&self, parts: &[PartFile], programs: &'t Programs) -> Option<Vec<Frame<'t>>> {
         let What::Words { sequence, from, .. } = self.what else { return None };
         let part = &parts[(sequence % parts.len() as u64) as usize];

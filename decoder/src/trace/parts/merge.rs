@@ -1,4 +1,4 @@
-//! Puts parts together: one chunk behind the other, each from the part that has it.
+//! Puts parts together: one chunk after the other, each from the part that has it.
 //!
 //! Numbers of processes, threads and streams, and the places of images are those of the first part's run.
 //! Clocks are those of the runs, each counted from its beginning.
@@ -30,16 +30,16 @@ pub struct Merged {
     pub words: u64,
     /// Words that each part had kept.
     pub kept: Vec<u64>,
-    /// Streams that no run has ended: what came behind their last whole chunk is left out.
+    /// Streams that no run has ended: the events after their last whole chunk are left out.
     pub open: u64,
 }
 
-/// Puts all parts of a run together, in their order. `to` is there whole in the end, or not at all.
+/// Puts all parts of a run together, in their order. `to` is written whole, or not at all.
 pub fn merge(parts: &[PartFile], to: &Path) -> Result<Merged, PartsError> {
     let agreed = compare(parts)?;
     let places = parts.iter().map(Places::new).collect::<Result<Vec<_>, _>>()?;
     let of_output = |source| PartsError::Output { path: to.to_owned(), source };
-    // Others may write to the folder, too: a name that nobody can guess. The umask decides who may read it.
+    // Others may write to the folder, too, so nobody can guess the file's name. The umask decides who may read it.
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let rights = fs::Permissions::from_mode(0o666);
     let unfinished =
@@ -81,7 +81,7 @@ struct Out {
 }
 
 impl Out {
-    /// A chunk with what is behind its head.
+    /// Writes a chunk with the content after its head.
     fn chunk(&mut self, head: &mut [u8; CHUNK_HEAD as usize], content: &[u8]) -> io::Result<()> {
         let size = (CHUNK_HEAD + content.len() as u64).next_multiple_of(UNIT);
         set(head, offset_of!(Chunk, magic), &CHUNK.to_le_bytes());
@@ -193,7 +193,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Makes addresses, and numbers of streams, those of the first part.
+    /// Replaces addresses, and numbers of streams, by those of the first part.
     fn translate(&self, words: &mut [u64], owner: usize, process: u32) -> Result<(), PartsError> {
         let part = &self.parts[owner];
         let there = |address: u64| self.places[owner].in_other(&self.places[0], process, address);
@@ -204,10 +204,10 @@ impl Job<'_> {
         let mut at = 0;
         while at < words.len() {
             let word = words[at];
-            let behind = if word < FULL { words_behind(word) } else { Some(0) };
-            let behind = behind.ok_or_else(|| part.damaged("a word is none"))?;
+            let count = if word < FULL { words_behind(word) } else { Some(0) };
+            let count = count.ok_or_else(|| part.damaged("a word is none"))?;
             let rest =
-                words.get_mut(at + 1..at + 1 + behind).ok_or_else(|| part.damaged("words are missing"))?;
+                words.get_mut(at + 1..at + 1 + count).ok_or_else(|| part.damaged("words are missing"))?;
             let kind = if word < FULL { word >> KIND_SHIFT } else { 0 };
             if names_function(kind) {
                 rest[0] = if rest[0] == 0 { 0 } else { needed(rest[0])? };
@@ -222,7 +222,7 @@ impl Job<'_> {
                 let payload = (1 << KIND_SHIFT) - 1;
                 words[at] = kind << KIND_SHIFT | needed(word & payload)? & payload;
             }
-            at += 1 + behind;
+            at += 1 + count;
         }
         Ok(())
     }
@@ -245,7 +245,7 @@ fn beginning(part: &PartFile) -> u64 {
     images.chain(part.file.rows.iter().map(|rows| rows.clock)).min().unwrap_or_default()
 }
 
-/// The content of an image's chunk behind its head.
+/// The content of an image's chunk after its head.
 fn describe(image: &file::Image) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt as _;
     let path = image.path.as_os_str().as_bytes();
@@ -263,9 +263,9 @@ fn describe(image: &file::Image) -> Vec<u8> {
 
 pub(super) struct Places<'p> {
     images: &'p [file::Image],
-    /// By process, its place among those of all streams.
+    /// The index of each process in `order`.
     processes: HashMap<u32, usize>,
-    /// By that place: the process, and that from which it was forked.
+    /// The processes in the order of their first streams, each with the index of the process that forked it.
     order: Vec<(u32, Option<usize>)>,
 }
 

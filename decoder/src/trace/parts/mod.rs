@@ -1,8 +1,8 @@
 //! Traces in parts: a program is run several times, each run keeps a part of its trace, and the parts become
 //! one trace (after distributed-program-tracing.txt; `pcce_abi::trace::parts` has the format).
 //!
-//! Nothing is put together that did not come from runs that did the same: [`compare`](mod@compare) looks at
-//! what all runs say of all chunks, and [`merge`] at the chunks themselves.
+//! Only parts of runs that did the same are put together: [`compare`](mod@compare) compares the fingerprints that
+//! all runs have of all chunks, and [`merge`] checks the chunks themselves.
 
 mod compare;
 mod merge;
@@ -25,7 +25,7 @@ pub enum PartsError {
     /// A file is no trace.
     #[error("{path}")]
     Trace { path: PathBuf, source: TraceError },
-    /// It is one of a whole run, or of none.
+    /// The trace is no part: it has a whole run, or nothing.
     #[error(
         "{0}: this is not a part of a run: the program was not run by `pcce trace collect`, or recorded nothing"
     )]
@@ -34,7 +34,7 @@ pub enum PartsError {
     #[error("{path}: it is part {part} of {parts}, and part {expected} of {of} is needed")]
     OtherPart {
         path: PathBuf,
-        /// Its number, from 1.
+        /// The part's number, from 1.
         part: u32,
         parts: u32,
         /// The number that it should have, from 1.
@@ -44,16 +44,16 @@ pub enum PartsError {
     /// The part contradicts itself.
     #[error("{path}: it is damaged: {what}")]
     Damaged { path: PathBuf, what: &'static str },
-    /// Streams cannot be reported apart in all runs.
+    /// It is not clear which streams of the runs correspond.
     #[error("{path}: {what}")]
     Unlike { path: PathBuf, what: &'static str },
-    /// Its process did not get as far as others.
+    /// The process of a part did not get as far as others.
     #[error(
         "part {part} is not whole: its process was killed, or had no room for the trace, or the file was cut ({path}); \
          delete the file, and run that part again"
     )]
     Cut {
-        /// Its number, from 1.
+        /// The part's number, from 1.
         part: u32,
         path: PathBuf,
     },
@@ -72,7 +72,7 @@ pub struct PartFile {
     /// Its number, from 0.
     pub part: u32,
     pub parts: u32,
-    /// Its streams, in an order that all runs have in common: each behind that in which it began.
+    /// Its streams, in an order that all runs have in common: each after the stream in which it began.
     streams: Vec<PartStream>,
 }
 
@@ -90,16 +90,16 @@ struct PartStream {
 /// The identity of a stream in all runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    /// The stream in which it began, by its place among all; none of the first one.
+    /// The index of the stream in which it began; None for the first stream.
     parent: Option<usize>,
-    /// Where in it.
+    /// The place in the parent.
     position: u64,
     level: u32,
     begin: u32,
 }
 
 impl PartFile {
-    /// Opens a file that is to be this part, from 0, of so many.
+    /// Opens the file of a part, with the number `part`, from 0, of `parts`.
     pub fn open(path: &Path, part: u32, parts: u32) -> Result<Self, PartsError> {
         let of_trace = |source| PartsError::Trace { path: path.to_owned(), source };
         let file = TraceFile::open(path).map_err(of_trace)?;

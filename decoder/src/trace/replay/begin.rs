@@ -1,9 +1,9 @@
-//! Beginnings of a replay: at any chunk, with the activations that the context at its beginning tells; and at
-//! a fork, with those of the parent.
+//! Beginnings of a replay: at any chunk, with the activations of the context at its beginning; and at a fork,
+//! with those of the parent.
 //!
 //! The innermost function and the place in it are those of the call of the tracer that began the chunk. The
-//! functions further out are in the token, whose call sites are nodes. Where the token has a boundary at
-//! which calls may be missing, or a call of which no node is known, nothing is known further out.
+//! functions further out are in the token, whose call sites are nodes. Further out than a boundary at which calls
+//! may be missing, or a call of which no node is known, nothing is known.
 
 use pcce_abi::trace::{
     AWAY, BEGIN_INTERRUPTED, CONTEXT_WORDS, ENTRY_LEN, KIND_SHIFT, Order, Special, TOKEN_LEN,
@@ -11,7 +11,7 @@ use pcce_abi::trace::{
 
 use super::stacks::{Jumps, Landings, Stacks};
 use super::{Active, MAX_DEPTH, OPEN, Ready, Replay, State, UNKNOWN};
-use crate::context::{Context, FrameKind, Piece};
+use crate::context::{Context, FrameKind, Piece, PieceClass};
 use crate::token::Token;
 use crate::trace::bits::Bits;
 use crate::trace::event::{Event, EventKind, GapCause};
@@ -25,9 +25,9 @@ use crate::trace::tables::{NONE, Op, Tables};
 pub(super) struct Begin {
     pub(super) stack: Vec<Active>,
     pub(super) state: State,
-    /// The number of calls so far that may return twice.
+    /// The number of calls so far that may return two times.
     pub(super) jumps: u64,
-    /// Verify mode has counted the event that comes first.
+    /// True if verify mode has counted the next event already.
     pub(super) counted: bool,
 }
 
@@ -65,13 +65,13 @@ impl<'t> Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// The state at the beginning of a chunk; None if the chunk does not tell, or the dictionaries that would
-    /// tell are not there.
+    /// The state at the beginning of a chunk. None if the chunk has no context, or the dictionaries for it are
+    /// missing.
     pub(super) fn begin_at(&self, stream: &Stream, chunk: &ChunkAt) -> std::io::Result<Option<Begin>> {
         Ok(self.begin(stream, chunk, &self.context_words(chunk)?))
     }
 
-    /// The number of calls up to the beginning of a chunk that may return twice, if the chunk tells.
+    /// The number of calls up to the beginning of a chunk that may return two times, if the chunk has a context.
     pub(super) fn jumps_at(&self, chunk: &ChunkAt) -> std::io::Result<Option<u64>> {
         Ok(head(&self.context_words(chunk)?).map(|([_, jumps, ..], _)| jumps))
     }
@@ -95,14 +95,14 @@ impl Reader<'_> {
         let contexts = self.programs.contexts()?;
         let mut stack = contexts.stack(&self.programs.tables, &Token::parse(text).ok()?, stream.level)?;
         if is_away {
-            // Where a fiber's context begins, its stack does not.
+            // On another stack than that of the stream's beginning, the outermost call may have unknown callers.
             stack[0].function = UNKNOWN;
         }
         enter(&self.programs.tables, &mut stack, inner.active);
         Some(Begin { stack, state: inner.state, jumps, counted: inner.counted })
     }
 
-    /// The innermost function, by the place where it goes on, and what it has reported.
+    /// The innermost function, by the place where it goes on, and the events that it has reported.
     fn inner(&self, process: u32, loads: u64, pc: u64, function: u64, node: u64) -> Option<Inner> {
         let tables = &self.programs.tables;
         if function != 0 {
@@ -118,7 +118,7 @@ impl Reader<'_> {
         }
         let place = tables.place_at(image, address)?;
         let function = tables.function_of(place.node);
-        if place.behind {
+        if place.has_returned {
             let state = State::Choose(tables.nodes[place.node as usize].next);
             return Some(Inner { active: Active { function, node: place.node }, state, counted: false });
         }
@@ -142,26 +142,16 @@ impl Contexts {
             _ => return None,
         }
         let mut nodes = Vec::new();
-        // Here the beginning of the stream is known.
+        // Without a boundary, the context reaches the beginning of the stream.
         let mut outermost = OPEN;
         for piece in pieces {
-            match *piece {
-                Piece::Site(site) => nodes.extend(self.node(tables, site)),
-                Piece::Uninstrumented(_) | Piece::Absent(_) | Piece::Named(FrameKind::Uninstrumented, ..) => {
-                }
-                Piece::Tail(_) | Piece::MayHaveLeft | Piece::Named(FrameKind::Tail, ..) => {}
+            match piece.class() {
+                PieceClass::Call(site) => nodes.extend(self.node(tables, site)),
+                PieceClass::Outside | PieceClass::Left => {}
                 // Handlers have streams of their own.
-                Piece::Signal if level > 0 => break,
-                Piece::Thread | Piece::Task => break,
-                Piece::Signal
-                | Piece::Function(_)
-                | Piece::AnyLine(_)
-                | Piece::Place(..)
-                | Piece::Named(..)
-                | Piece::Unknown(_)
-                | Piece::UnknownModule(_)
-                | Piece::Truncated
-                | Piece::Damaged => {
+                PieceClass::Handler if level > 0 => break,
+                PieceClass::Origin => break,
+                PieceClass::Handler | PieceClass::Function | PieceClass::Missing => {
                     outermost = UNKNOWN;
                     break;
                 }
@@ -178,13 +168,13 @@ impl Contexts {
     }
 }
 
-/// The words of a context in front of its token, and those behind.
+/// The words of a context before its token, and the words from the token on.
 fn head(words: &[u64]) -> Option<([u64; 1 + CONTEXT_WORDS], &[u64])> {
     let (head, token) = words.split_first_chunk()?;
     (words[0] >> KIND_SHIFT == Special::Context as u64).then_some((*head, token))
 }
 
-/// Puts an activation on a stack, and what stands between it and its caller.
+/// Puts an activation on a stack, and before it the unknown code between it and its caller, if there is some.
 fn enter(tables: &Tables, stack: &mut Vec<Active>, active: Active) {
     if let Some(&Active { node, .. }) = stack.last().filter(|caller| caller.node != NONE) {
         let call = &tables.nodes[node as usize];
@@ -214,15 +204,15 @@ impl<'t> Replay<'t> {
         self.certain.then_some(self.counted)
     }
 
-    /// Where nothing is known at a chunk's beginning, its context may tell. `first`: it is the first one that
-    /// is read.
+    /// If nothing is known at a chunk's beginning, looks for the activations in its context. `first`: it is the first
+    /// chunk that is read.
     pub(super) fn look_for_begin(&mut self, chunk: &ChunkAt, first: bool) {
         if !matches!(self.state, State::Skip | State::Lose(GapCause::Missing | GapCause::Middle, _)) {
             return;
         }
         match self.reader.begin_at(self.stream, chunk) {
             Ok(Some(begin)) => {
-                // A ring begins where the chunks begin that it has kept, and reading where it was to begin.
+                // Nothing is missing if a ring begins with this chunk, or reading was asked to begin with it.
                 let may_begin = self.reader.file.is_ring || self.stream.chunks.first() != Some(chunk);
                 let kept = first && may_begin && begin.stack[0].function == OPEN;
                 if kept || self.state == State::Skip {
@@ -247,7 +237,7 @@ impl<'t> Replay<'t> {
         }
     }
 
-    /// Nothing is known up to the next special word.
+    /// Skips to the next special word: nothing is known up to there.
     pub(super) fn skip(&mut self) -> Option<Event> {
         self.certain = false;
         self.bits.drop_bits();
@@ -258,7 +248,7 @@ impl<'t> Replay<'t> {
         }
     }
 
-    /// Nothing is known any more, or not yet.
+    /// Reports a gap: nothing is known any more, or not yet.
     pub(super) fn lose(&mut self, why: GapCause, value: u64) -> Event {
         // The count up to a chunk's beginning may be known.
         self.certain &= self.begin.is_some();
@@ -275,8 +265,7 @@ impl<'t> Replay<'t> {
         event
     }
 
-    /// The activations are known from here on. `kept` is true if that is so since a ring has not kept the
-    /// events before.
+    /// The activations are known from here on. `kept`: the events before were not kept by a ring.
     pub(super) fn known(&mut self, kept: bool) -> Event {
         let begin = self.begin.take().expect("it was found");
         self.cut_off |= kept;
@@ -299,7 +288,7 @@ impl<'t> Replay<'t> {
         if place < self.stack.len() { State::Active(place) } else { self.then }
     }
 
-    /// Tells of the activation at a place.
+    /// Reports the activation at a place.
     pub(super) fn active(&mut self, place: usize) -> Event {
         self.state = self.next_to_report(place + 1);
         self.active_at(place)
@@ -344,17 +333,16 @@ pub(in crate::trace) struct Snapshot {
     pub(super) landings: Landings,
     pub(super) stacks: Stacks,
     pub(super) state: State,
-    /// Where a handler had interrupted the stream: the cache, in which the function may have been found that
-    /// is entered next.
+    /// The cache, by which the next function may be entered, if a handler had interrupted the stream.
     pub(super) cache: Option<(Vec<u32>, Order)>,
     /// Verify mode: events and hash, if they are certain.
     pub(super) counted: Option<(u64, u64)>,
 }
 
 impl Replay<'_> {
-    /// The stack at a place. Nothing that comes behind the place is read: where its stack is not known, that
-    /// of another place is none. In a call of `fork`, the innermost code is unknown; where a handler has
-    /// interrupted the stream (`anywhere`), any may be.
+    /// The stack at a place. None if it is not known exactly there: nothing after the place is read. In a call of
+    /// `fork`, the innermost code is unknown. Where a handler has interrupted the stream (`anywhere`), it may be
+    /// any code.
     pub(in crate::trace) fn snapshot_at(mut self, position: u64, anywhere: bool) -> Option<Snapshot> {
         self.bits.stop_at(position);
         self.halts = anywhere;
@@ -382,15 +370,15 @@ impl Replay<'_> {
         }
     }
 
-    /// Where a handler has interrupted the stream, if what comes next needs no bits: it may have come. A
-    /// thread waits in a call of code that is not traced, so it is taken to be in the first that calls back,
-    /// or in the last one at all.
+    /// The state where a handler has interrupted the stream before nodes that need no bits: they may have come
+    /// already. A thread usually waits in a call of code that is not traced. So it is taken to be in the first such
+    /// call that may call back, or else in the last such call.
     fn perhaps_at(&mut self, choice: u32) -> Snapshot {
-        /// A loop may have no end.
-        const MOST: usize = 1000;
+        /// Bound on the nodes: a loop may have no end.
+        const MAX_NODES: usize = 1000;
         let mut found = self.snapshot(State::Perhaps(choice));
         let mut next = choice;
-        for _ in 0..MOST {
+        for _ in 0..MAX_NODES {
             let node = self.tables.choices[next as usize].start;
             self.node(node);
             next = match self.state {
@@ -426,8 +414,8 @@ impl Replay<'_> {
         self.bits.is_at_limit()
     }
 
-    /// The stream was forked where a handler had interrupted it: the next event may have come already, or
-    /// what came last has not.
+    /// The stream was forked where a handler had interrupted it: the next event may have come already, or the last
+    /// one has not.
     pub(super) fn perhaps(&mut self, choice: u32) -> Event {
         self.state = if choice == NONE { State::Open } else { State::Choose(choice) };
         self.certain = false;

@@ -1,7 +1,7 @@
 //! Reconstruction: a stream's bits say, at each place of the program where several events can follow, which
 //! one did. The replay keeps the activations, and follows the tables (casper.txt §3 has the principle).
 //!
-//! Where it cannot know the activations, it says so ([`EventKind::Gap`]) and goes on at the next special
+//! If it cannot know the activations, it says so ([`EventKind::Gap`]) and goes on at the next special
 //! word: that one names a function, and what this function does from there on is certain again. Nothing is
 //! guessed.
 
@@ -28,16 +28,16 @@ use super::tables::{NONE, Op, Tables};
 pub struct Active {
     /// The function; [`OPEN`] or [`UNKNOWN`].
     pub function: u32,
-    /// The node that came last in it: where another one is called by it, the call. [`NONE`] at its entry.
+    /// Its last node: while it calls another activation, the call. [`NONE`] at its entry.
     pub node: u32,
 }
 
-/// In place of a function: code of which only the caller is known.
+/// Stands for a function: code of which only the caller is known.
 pub const OPEN: u32 = u32::MAX;
-/// In place of a function: the activations here and further out are not known.
+/// Stands for a function: the activations here and further out are not known.
 pub const UNKNOWN: u32 = u32::MAX - 1;
 
-/// More activations are not kept: 64 MiB.
+/// Bound on the activations that are kept: 64 MiB.
 pub(super) const MAX_DEPTH: usize = 1 << 23;
 /// Bound on the events that follow from one word.
 const MAX_IDLE: u32 = 1 << 20;
@@ -61,19 +61,18 @@ pub(super) enum State {
     Elsewhere,
     /// Nothing is known up to the next special word.
     Skip,
-    /// Reports a gap; behind it nothing is known.
+    /// Reports a gap, after which nothing is known.
     Lose(GapCause, u64),
-    /// The activations are known from here on: [`Replay::begin`]. True if that is so since a ring has not
-    /// kept the events before.
+    /// The activations are known from here on: [`Replay::begin`]. True if a ring has not kept the events before.
     Known(bool),
     /// Reports the activation at this place, then the others; then comes [`Replay::then`].
     Active(usize),
-    /// This node comes, of whose code so many bits are to come.
+    /// This node comes, after this number of further bits of its code.
     Rest(u32, u32),
     /// Reports that the events before the fork are not certain; then comes this choice, or unknown code
     /// ([`NONE`]).
     Perhaps(u32),
-    /// A special word stands where none can be. It is handled next.
+    /// A special word is where none can be. It is handled next.
     Unexpected,
     Done,
 }
@@ -99,7 +98,7 @@ pub struct Verified {
     pub mismatches: u64,
     /// The first of these: its sequence, its events by the chunk, and by the reader.
     pub first: Option<(u64, u64, u64)>,
-    /// Chunks that say something, and cannot be compared since something is missing.
+    /// Chunks that have counts, and cannot be compared since events are missing.
     pub uncertain: u64,
 }
 
@@ -126,14 +125,14 @@ pub struct Replay<'t> {
     state: State,
     cache: Vec<u32>,
     order: Order,
-    /// The node in front of the last one in its activation, or [`NONE`].
+    /// The node before the last one in its activation, or [`NONE`].
     before: u32,
     /// Events in a row that needed no word.
     idle: u32,
     events: u64,
     /// The number of gaps.
     gaps: u64,
-    /// A ring has not kept what came before.
+    /// True if a ring has not kept the events before.
     cut_off: bool,
     /// Verify mode: whether there is something to compare, the number of events and the hash of the stream
     /// here, and whether that is certain.
@@ -144,20 +143,20 @@ pub struct Replay<'t> {
     /// The number of events at the last comparison.
     begun: u64,
     verified: Verified,
-    /// Chunks that say how many events there were when they were closed, which have not come yet.
+    /// Chunks whose count of events, which they have from their end, was not reached yet.
     expected: VecDeque<ChunkAt>,
     /// The last chunk, if it has ended.
     last: Option<ChunkAt>,
-    /// It began with the stack of another stream.
+    /// True if it began with the stack of another stream.
     forked: bool,
-    /// True if no event is reported that may come behind the place where reading stops.
+    /// True if no event is reported that may come after the place where reading stops.
     halts: bool,
     started: bool,
     /// The state at the chunk's beginning, before it is reported.
     begin: Option<Box<Begin>>,
-    /// The step behind the report of the activations.
+    /// The step after the report of the activations.
     then: State,
-    /// The cache that it begins with.
+    /// The cache with which a forked stream begins.
     inherited: Option<(Vec<u32>, Order)>,
     /// Verify mode: true if the next event was counted before the place where reading began.
     was_counted: bool,
@@ -268,8 +267,8 @@ impl<'t> Replay<'t> {
         self.bits.read()
     }
 
-    /// The approximate time of the event, by `CLOCK_MONOTONIC` in nanoseconds: the clock is in the trace
-    /// where chunks begin and end, and between them it is taken to go on evenly.
+    /// The approximate time of the event, by `CLOCK_MONOTONIC` in nanoseconds. The trace has the clock where chunks
+    /// begin and end; times between these are interpolated.
     pub fn time(&self) -> u64 {
         self.bits.time()
     }
@@ -284,7 +283,7 @@ impl<'t> Replay<'t> {
         self.verified
     }
 
-    /// The number of gaps. The part that a ring has not kept is one.
+    /// The number of gaps. A part that a ring has not kept is one.
     ///
     /// # Errors
     /// The error with which reading the file has ended, if it has.
@@ -292,7 +291,7 @@ impl<'t> Replay<'t> {
         self.bits.error.take().map_or(Ok(self.gaps), Err)
     }
 
-    /// The number of gaps that are a part which a ring has not kept: one, or none.
+    /// 1 if one of the gaps is a part that a ring has not kept, else 0.
     pub(super) fn cut_off(&self) -> u64 {
         self.cut_off.into()
     }
@@ -493,7 +492,7 @@ impl<'t> Replay<'t> {
 }
 
 impl Replay<'_> {
-    /// The node of a choice that comes; or the event that comes instead, if there is one.
+    /// The node that comes at a choice; or the event that comes instead, if there is one.
     #[inline]
     fn choose(&mut self, number: u32) -> Result<u32, Option<Event>> {
         let choice = self.tables.choices[number as usize];
@@ -501,7 +500,7 @@ impl Replay<'_> {
             if choice.start == NONE {
                 return Err(self.not_reached());
             }
-            // The node is known to have come if something comes behind it, or the stream has ended.
+            // The node is known to have come if anything follows it, or the stream has ended.
             if self.bits.left == 0 {
                 match self.ready() {
                     Ready::Special if self.is_due(choice.start) => return Err(self.special(false)),
@@ -524,7 +523,7 @@ impl Replay<'_> {
             }
             return Ok(choice.start);
         }
-        // Behind the bits that are left there are zeros, which may be those of a longer code.
+        // Zeros follow the bits that are left. With them a longer code may be found, which has not been read.
         let at = choice.start + (self.bits.bits >> (64 - choice.width)) as u32;
         let entry = self.tables.entries[at as usize];
         if entry.bits != 0 && entry.bits <= self.bits.left {
@@ -558,7 +557,7 @@ impl Replay<'_> {
         Err(None)
     }
 
-    /// Behind a checked call that has returned.
+    /// Reads the bit after a checked call that has returned.
     fn check(&mut self, choice: u32) -> Option<Event> {
         if let Err(reported) = self.want() {
             return reported;
@@ -571,7 +570,7 @@ impl Replay<'_> {
         None
     }
 
-    /// A bit, of what has several.
+    /// The next bit of an item that has several.
     fn bit(&mut self) -> Result<bool, Option<Event>> {
         if self.bits.left == 0 {
             match self.ready() {
@@ -589,7 +588,7 @@ impl Replay<'_> {
         Ok(bit)
     }
 
-    /// Sees to it that there are bits, in a function that has written some.
+    /// Loads bits if none are left, in a function that has written some.
     fn want(&mut self) -> Result<(), Option<Event>> {
         if self.bits.left != 0 {
             return Ok(());
@@ -623,8 +622,8 @@ impl Replay<'_> {
         }
     }
 
-    /// The stream was interrupted by a handler that was left by a jump, or by the thread's cancellation. What
-    /// needs no word may have happened before.
+    /// The stream was interrupted by a handler that was left by a jump, or by the thread's cancellation. Events
+    /// without bits may have happened before.
     fn interrupted_for_good(&mut self) -> Option<Event> {
         let before = std::mem::replace(&mut self.state, State::Interrupted);
         self.may_have_gone_on(before)
@@ -645,8 +644,8 @@ impl Replay<'_> {
         reported
     }
 
-    /// A cleanup of a thread that ends is next: a call of `setjmp` returns again, to which no code has
-    /// jumped, in a function of C that registers such calls. Which one of several it is, is not asked.
+    /// Returns whether a cleanup of a thread that ends is next: a call of `setjmp` returns again, to which no code
+    /// has jumped, in a function of C that registers such calls. Any of the function's calls will do.
     fn is_cleanup(&mut self) -> bool {
         let Item::Special(Special::Again, _, [function, _]) = self.bits.peek() else { return false };
         let function = self.reader.function_at(self.stream.process, function, self.bits.loads());
@@ -657,7 +656,8 @@ impl Replay<'_> {
         })
     }
 
-    /// The thread ends, or so; in front of this, what needs no word may have happened, if there is something.
+    /// Before the thread ended or was interrupted, events without bits may have happened. Reports this if such an
+    /// event can come.
     fn may_have_gone_on(&mut self, before: State) -> Option<Event> {
         let State::Choose(number) = before else { return None };
         if !self.needs_no_bits(number) {
@@ -668,7 +668,7 @@ impl Replay<'_> {
         Some(self.event(EventKind::Interrupted, NONE, NONE))
     }
 
-    /// Returns whether there is one node that can come, which says nothing.
+    /// Returns whether exactly one node can come, and it has no bits.
     fn needs_no_bits(&self, choice: u32) -> bool {
         let choice = self.tables.choices[choice as usize];
         choice.width == 0 && choice.start != NONE
@@ -703,7 +703,7 @@ impl Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// The next item where no bits are left, behind the bounds of chunks.
+    /// The next item where no bits are left. Handles the bounds of chunks before it.
     fn ready(&mut self) -> Ready {
         loop {
             let item = self.bits.peek();
@@ -727,7 +727,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Something is missing here. That is no further gap where nothing is known already.
+    /// A part of the stream is missing here. Where nothing is known already, this is no further gap.
     fn lose_at(&mut self, why: GapCause) {
         if self.state != State::Skip {
             self.state = State::Lose(why, 0);
@@ -778,18 +778,18 @@ impl Replay<'_> {
     }
 
     fn chunk_ends(&mut self, chunk: ChunkAt) {
-        // Events at the end of the stream may come behind its last word.
+        // Events at the end of the stream may come after its last word.
         self.last = Some(chunk).filter(|chunk| chunk.end == ENDED);
     }
 
-    /// Compares what chunks say that have as many events as there were by now.
+    /// Compares the counts of the chunks whose number of events is reached.
     fn compare_reached(&mut self) {
         while self.expected.front().is_some_and(|chunk| chunk.events <= self.counted) {
             self.compare_next();
         }
     }
 
-    /// Compares what a chunk says, where there are as many events.
+    /// Compares the counts of the next chunk, whose number of events is reached.
     fn compare_next(&mut self) {
         let Some(chunk) = self.expected.pop_front() else { return };
         self.verified.chunks += 1;
@@ -800,7 +800,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Compares what the last chunk says, where nothing more comes.
+    /// Compares the counts of the last chunk, after all events.
     fn compare_last(&mut self, chunk: ChunkAt) {
         if !self.certain {
             self.forget();
@@ -838,7 +838,7 @@ impl Replay<'_> {
         self.event(EventKind::End(end), NONE, NONE)
     }
 
-    /// Deals with a special word. `unexpected`: it stands where there is no open code.
+    /// Handles a special word. `unexpected`: it is where no open code is active.
     fn special(&mut self, unexpected: bool) -> Option<Event> {
         let Item::Special(special, payload, words) = self.bits.peek() else {
             self.state = State::Lose(GapCause::BadWord, 0);
@@ -854,15 +854,15 @@ impl Replay<'_> {
         match special {
             Special::Entered => self.entered(payload, unexpected),
             Special::Mark => Some(Event { value: words[0], ..self.event(EventKind::Mark, NONE, NONE) }),
-            // The jump has come to a stream further out; the next handler begins anew.
+            // The jump has gone to a stream further out; the next handler begins with no activations.
             Special::Gap if payload == Gap::Left as u64 && self.stream.level > 0 => {
                 Some(self.handler(EventKind::HandlerLeft, 0))
             }
             Special::Gap if payload == Gap::Interrupted as u64 => self.interrupted_for_good(),
             Special::Gap if payload == Gap::Unwound as u64 => self.unwound(),
-            // In an unknown state, these words tell nothing.
+            // In an unknown state, these words are of no use.
             Special::Kept | Special::Jumped if matches!(self.state, State::Skip | State::Elsewhere) => None,
-            // The replay has told all events in front of it.
+            // The replay has reported all events before it.
             Special::Flushed => None,
             Special::Left => self.leaves(payload, words),
             Special::Back => self.comes_back(payload, words),
@@ -917,8 +917,8 @@ impl Replay<'_> {
             self.jumps.lose();
             self.stack.clear();
             self.stack.push(Active { function: UNKNOWN, node: NONE });
-            // A call that calls nothing back by the tables has done it: what it writes when it returns is not
-            // known.
+            // An unexpected entry is a callback of a call that calls nothing back by the tables: it is not known
+            // what is written when that call returns.
             if !unexpected {
                 self.stack.push(Active { function: OPEN, node: NONE });
             }
@@ -965,8 +965,8 @@ impl Replay<'_> {
                 self.stack.truncate(place + 1);
                 self.stack[place].node = node;
             }
-            // It may be active where nothing is known. Elsewhere this is an error, and reported before the
-            // word is looked at again.
+            // The function may be active where nothing is known. Otherwise this is an error, which is reported
+            // before the word is handled again.
             None if self.stack[0].function == UNKNOWN => {
                 self.jumps.lose();
                 self.stack.truncate(1);
@@ -984,12 +984,11 @@ impl Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// The call of which the last event tells that it has returned, or will return next: that which came
-    /// before it in its activation. With the depth of what comes behind it.
-    /// [`Tables::lines`](super::Tables::lines) has its lines.
+    /// The call that, by the last event, has returned or will return next: the node before the event in its
+    /// activation. With the depth of the lines after it, which are in [`Tables::lines`](super::Tables::lines).
     pub(in crate::trace) fn passed(&self, event: &Event) -> Option<(u32, u32)> {
         let (node, depth) = match event.kind {
-            // Nothing is active in what came last.
+            // No activation is inside of the last node.
             EventKind::End(_) => (self.stack.last()?.node, event.depth),
             EventKind::Return | EventKind::Leave | EventKind::LeaveOpen | EventKind::Resume => {
                 (self.before, event.depth + 1)
@@ -1000,7 +999,7 @@ impl Replay<'_> {
         let has_returned = node != NONE
             && match self.tables.nodes[node as usize].op {
                 Op::Call | Op::Open => true,
-                // The end does not tell.
+                // The end of a stream does not show whether these have returned.
                 Op::Closed | Op::ReturnsTwice => event.kind.is_counted(),
                 _ => false,
             };

@@ -1,5 +1,5 @@
-//! The stacks of a thread: those that it has left for others and may come back to, and the places on each to
-//! which `setjmp` and `longjmp` come back.
+//! The stacks of a thread: those that it has left for others and may come back to, and the places on each at
+//! which a call returns again or `longjmp` arrives.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) struct Jumps {
 }
 
 impl Jumps {
-    /// The activation at this place has made such a call.
+    /// Records a call that may return again, by the activation at this place of the stack.
     pub(super) fn give(&mut self, place: usize, node: u32) {
         self.count += 1;
         if self.missed {
@@ -38,7 +38,7 @@ impl Jumps {
         self.given.push((self.count, place, node));
     }
 
-    /// The activations from this place on are left.
+    /// Forgets the activations from this place on, which were left.
     #[inline]
     pub(super) fn cut(&mut self, place: usize) {
         self.before.1 = self.before.1.min(place);
@@ -47,18 +47,18 @@ impl Jumps {
         }
     }
 
-    /// Reading begins, where so many numbers were given, and so many activations are active.
+    /// Reading begins after `count` numbers were given, and while `active` activations are active.
     pub(super) fn begin(&mut self, count: u64, active: usize) {
         *self = Self { count, before: (count, active), ..Self::default() };
     }
 
-    /// The thread leaves the stack: what comes on another one has other numbers.
+    /// The thread leaves the stack. Calls on other stacks get higher numbers.
     pub(super) fn leave(&mut self) -> Self {
         let other = Self { count: self.count, missed: self.missed, ..Self::default() };
         std::mem::replace(self, other)
     }
 
-    /// It comes back, where `now` is what it had on the other stack.
+    /// The thread comes back to this stack. `now`: its jumps on the other stack.
     pub(super) fn come_back(mut self, now: &Self) -> Self {
         if now.missed {
             self.lose();
@@ -66,8 +66,7 @@ impl Jumps {
         Self { count: now.count, ..self }
     }
 
-    /// The activations that may have a number which was given before reading began: this many of the
-    /// outermost ones.
+    /// The number of outermost activations that may have this number. None if it was given after reading began.
     pub(super) fn given_before(&self, number: u64) -> Option<usize> {
         (!self.missed && number <= self.before.0).then_some(self.before.1)
     }
@@ -89,8 +88,8 @@ impl Jumps {
     }
 }
 
-/// More places are not kept.
-const MOST_LANDINGS: usize = 1 << 16;
+/// Bound on the places that are kept.
+const MAX_LANDINGS: usize = 1 << 16;
 
 /// The states at calls of `setjmp`, in their order.
 #[derive(Clone, Debug, Default)]
@@ -106,11 +105,11 @@ struct Landing {
 }
 
 impl Landings {
-    /// `setjmp` is called at this place.
+    /// Keeps the state of a call of `setjmp` at this place.
     pub(super) fn keep(&mut self, place: u64, depth: usize, state: State) {
         self.cut(depth);
         self.0.pop_if(|last| last.place == place);
-        if self.0.len() == MOST_LANDINGS {
+        if self.0.len() == MAX_LANDINGS {
             self.0.remove(0);
         }
         self.0.push(Landing { place, depth, state });
@@ -132,17 +131,17 @@ impl Landings {
 }
 
 impl Replay<'_> {
-    /// The activations from this place on are left.
+    /// Forgets the activations from this place on, which were left.
     #[inline]
     pub(super) fn cut(&mut self, place: usize) {
         self.jumps.cut(place);
         self.landings.cut(place);
     }
 
-    /// `longjmp` goes to a place.
+    /// Follows a `longjmp` to a place.
     pub(super) fn jumped(&mut self, place: u64) -> Option<Event> {
         match self.ready() {
-            // Traced code tells by itself that it goes on.
+            // Traced code itself reports where it goes on.
             Ready::Special
                 if matches!(self.bits.peek(), Item::Special(Special::Landed | Special::Again, ..)) =>
             {
@@ -164,8 +163,8 @@ impl Replay<'_> {
     }
 }
 
-/// More stacks are not kept.
-const MOST_STACKS: usize = 1 << 16;
+/// Bound on the stacks that are kept.
+const MAX_STACKS: usize = 1 << 16;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stacks {
@@ -187,7 +186,7 @@ impl Stacks {
         self.activations += left.stack.len();
         let before = self.left.insert(number, left);
         self.activations -= before.map_or(0, |before| before.stack.len());
-        while (self.activations > MAX_DEPTH || self.left.len() > MOST_STACKS)
+        while (self.activations > MAX_DEPTH || self.left.len() > MAX_STACKS)
             && let Some((_, oldest)) = self.left.pop_first()
         {
             self.activations -= oldest.stack.len();
@@ -230,25 +229,25 @@ impl Replay<'_> {
         (self.stack[inner].node == node && self.stack.len() - inner <= 2).then_some(inner + 1)
     }
 
-    /// A special word about stacks is next, and what tells nothing of itself does not come in front of it.
+    /// Returns whether the special word that is next comes before the node `next`, which has no bits.
     pub(super) fn is_due(&mut self, next: u32) -> bool {
         let last = self.stack.last().filter(|last| last.node != NONE).map(|last| last.node);
-        // One in which unknown code is active is dealt with there.
+        // A call in which unknown code is active is handled in state `Open`.
         let last = last.filter(|last| self.tables.nodes[*last as usize].op == Op::Closed);
         match self.bits.peek() {
             Item::Special(Special::Left, number, words) => match self.node_of_word(number, words[0]) {
                 Ok(Some(node)) => last == Some(node),
-                // In a function that is left out, which is unknown code; or at an unknown place.
+                // The stack is left in a function that is left out, which is unknown code; or at an unknown place.
                 Ok(None) => words[1] == 0,
                 Err(_) => true,
             },
-            // A stack can be left in a call only, and so is it with a flush. Where the tables do not say which call it
-            // is, it is the first one: nothing is told that may come behind it.
+            // A stack is left only in a call, and a flush happens only in a call. If the tables do not say in which
+            // one, the first is taken: no event is reported that may come after the word.
             Item::Special(Special::Back | Special::Flushed, ..) => last.is_some(),
-            // A stream stops where it writes. What had to come behind the last bits has happened, or will happen.
+            // A stream stops where it writes. The events that had to follow the last bits have happened, or will.
             Item::Special(Special::Gap, payload, _) if payload == Gap::Stopped as u64 => true,
-            // Behind a landing pad without a call nothing but this can come, and a thread that ends comes through all
-            // of the pad's blocks.
+            // After a landing pad without a call only `next` can come, and a thread that ends passes through all of the
+            // pad's blocks.
             Item::Special(Special::Gap, payload, _) if payload == Gap::Interrupted as u64 => {
                 self.tables.nodes[next as usize].op != Op::Resume
             }
@@ -294,7 +293,7 @@ impl Replay<'_> {
         Some(self.event(EventKind::Switched, NONE, NONE))
     }
 
-    /// It is on another stack, of which nothing was reported yet.
+    /// The thread is on another stack, of which nothing was reported yet.
     pub(super) fn elsewhere(&mut self) -> Option<Event> {
         if self.bits.left == 0 {
             match self.ready() {
@@ -304,12 +303,12 @@ impl Replay<'_> {
                 Ready::Bits => {}
             }
         }
-        // Code that was there already.
+        // The bits are of code that was active on that stack already.
         self.state = State::Lose(GapCause::Switched, 0);
         None
     }
 
-    /// It comes back to a stack.
+    /// The thread comes back to a stack.
     pub(super) fn comes_back(&mut self, number: u64, words: [u64; 2]) -> Option<Event> {
         let node = match self.node_of_word(number, words[0]) {
             Ok(node) => node,
@@ -318,7 +317,7 @@ impl Replay<'_> {
                 return None;
             }
         };
-        // Events without bits may have come.
+        // Events without bits may have happened.
         self.certain &= matches!(self.state, State::Open | State::Elsewhere);
         let function = node.map(|node| self.tables.function_of(node));
         let left = self.stacks.take(words[1]).filter(|left| {
@@ -368,7 +367,8 @@ impl Replay<'_> {
         self.jumps.find(number).filter(|found| found.1 == node).map(|(place, _)| place)
     }
 
-    /// A call returns again, on a stack that was left otherwise: it is that one. False if there is none.
+    /// A call returns again, perhaps on a stack that was left: switches to the stack that has the call's number.
+    /// Returns false if there is none.
     pub(super) fn returns_on_another(&mut self, number: u64) -> bool {
         let stack = self.stacks.with_jump(number).and_then(|stack| self.stacks.take(stack));
         let found = stack.is_some();

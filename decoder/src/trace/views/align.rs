@@ -1,4 +1,4 @@
-//! Where two streams that have parted meet again.
+//! The comparison of two streams from where they part on: their differences, and where they meet again.
 
 use std::collections::VecDeque;
 
@@ -8,26 +8,26 @@ use crate::trace::event::{Event, EventKind};
 
 /// Events of each stream that are compared at a time.
 const WINDOW: usize = 1 << 15;
-/// The streams have met again where so many events in a row are the same.
-const MEETS: usize = 16;
-/// Events of a difference that are kept.
-const KEPT: usize = 64;
+/// The streams have met again if this number of events in a row are the same.
+const MIN_SAME: usize = 16;
+/// Bound on the events of a difference that are kept.
+const MAX_KEPT: usize = 64;
 
 /// An event with its number in the stream.
 pub type Numbered = (u64, Event);
 
-/// A difference: events that only one of the streams has, and those that the other has in their place.
+/// A difference: events that only one of the streams has, and the events that the other has instead.
 #[derive(Clone, Debug, Default)]
 pub struct Hunk {
     /// The first of these events in each stream.
     pub events: [Vec<Numbered>; 2],
-    /// How many there are.
+    /// The number of all these events in each stream.
     pub counts: [u64; 2],
-    /// How many events behind them are the same, up to the next difference.
+    /// The number of events after them that are the same, up to the next difference.
     pub same: u64,
 }
 
-/// Why no further differences were looked for.
+/// The reason why no further differences were looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rest {
     /// The streams have ended.
@@ -35,11 +35,11 @@ pub enum Rest {
     Ended,
     /// There are as many differences as were asked for.
     More,
-    /// So many events behind the last difference, the streams have not met again.
+    /// The streams have not met again in this number of events after the last difference.
     Apart(usize),
 }
 
-/// What is the same thing in two events. Where gaps come from, and addresses, is of no importance.
+/// The properties that equal events share: all except [`Event::value`].
 pub(super) type Key = (EventKind, u32, u32, u32);
 
 pub(super) fn key(event: &Event) -> Key {
@@ -59,7 +59,7 @@ impl<F: FnMut() -> Option<Numbered>> Ahead<F> {
         Self { read, has_ended: first.is_none(), events: first.into_iter().collect() }
     }
 
-    /// Reads until there are so many events, or the stream has ended.
+    /// Reads until there are `count` events, or the stream has ended.
     fn fill(&mut self, count: usize) {
         while self.events.len() < count && !self.has_ended {
             match (self.read)() {
@@ -74,12 +74,12 @@ impl<F: FnMut() -> Option<Numbered>> Ahead<F> {
         self.events.front().map(|(_, event)| key(event))
     }
 
-    /// Takes events out. Returns the first ones, and how many of all are counted.
+    /// Takes out `count` events. Returns the first ones, and how many of all are counted.
     fn take(&mut self, count: usize) -> (Vec<Numbered>, u64) {
         let (mut kept, mut counted) = (Vec::new(), 0);
         for event in self.events.drain(..count) {
             counted += u64::from(event.1.kind.is_counted());
-            if kept.len() < KEPT {
+            if kept.len() < MAX_KEPT {
                 kept.push(event);
             }
         }
@@ -95,7 +95,7 @@ impl<F: FnMut() -> Option<Numbered>> Ahead<F> {
     }
 }
 
-/// Compares two streams from where they have parted: at most so many differences.
+/// Compares two streams from where they have parted on. Finds at most `most` differences.
 pub(super) fn align<F: FnMut() -> Option<Numbered>, G: FnMut() -> Option<Numbered>>(
     one: &mut Ahead<F>,
     two: &mut Ahead<G>,
@@ -103,7 +103,7 @@ pub(super) fn align<F: FnMut() -> Option<Numbered>, G: FnMut() -> Option<Numbere
 ) -> (Vec<Hunk>, Rest) {
     let mut hunks: Vec<Hunk> = Vec::new();
     loop {
-        // What is the same needs no window.
+        // Equal events need no window.
         let mut same = 0;
         loop {
             match (one.next_key(), two.next_key()) {
@@ -128,13 +128,13 @@ pub(super) fn align<F: FnMut() -> Option<Numbered>, G: FnMut() -> Option<Numbere
         let diff = Diff::compute(Algorithm::Histogram, &input);
         let ranges: Vec<_> = diff.hunks().map(|hunk| (hunk.before, hunk.after)).collect();
         let all_read = one.has_ended && two.has_ended;
-        // A difference is certain if the streams meet again behind it.
+        // A difference is certain if the streams meet again after it.
         let certain = match all_read {
             true => ranges.len(),
             false => {
                 let next =
                     |i: usize| ranges.get(i + 1).map_or(one.events.len(), |next| next.0.start as usize);
-                let meets = |i: &usize| next(*i) - ranges[*i].0.end as usize >= MEETS;
+                let meets = |i: &usize| next(*i) - ranges[*i].0.end as usize >= MIN_SAME;
                 (0..ranges.len()).rev().find(meets).map_or(0, |last| last + 1)
             }
         };
@@ -155,7 +155,7 @@ pub(super) fn align<F: FnMut() -> Option<Numbered>, G: FnMut() -> Option<Numbere
     }
 }
 
-/// Adds to the events that are the same behind the last difference.
+/// Adds to the events that are the same after the last difference.
 fn add_same(hunks: &mut [Hunk], same: u64) {
     if let Some(last) = hunks.last_mut() {
         last.same += same;
@@ -175,7 +175,7 @@ mod tests {
         Ahead::new(events.next(), move || events.next())
     }
 
-    /// The functions that only one of them has, and how many are the same behind them.
+    /// The functions that only one of them has, and how many are the same after them.
     type Difference = ([Vec<u32>; 2], u64);
 
     fn aligned(one: &[u32], two: &[u32], most: usize) -> (Vec<Difference>, Rest) {
@@ -205,7 +205,7 @@ mod tests {
             let [one, two] = [0, 1].map(|_| (0..random(50)).map(|_| random(4) as u32).collect::<Vec<_>>());
             let (hunks, rest) = aligned(&one, &two, usize::MAX);
             assert_eq!(rest, Rest::Ended);
-            // What comes in front of the first difference is the same.
+            // The events before the first difference are the same.
             let all: usize = hunks.iter().map(|(events, same)| events[0].len() + *same as usize).sum();
             let (mut made, mut at) = (one[..one.len() - all].to_vec(), one.len() - all);
             for ([first, second], same) in &hunks {

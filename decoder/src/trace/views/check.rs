@@ -1,5 +1,5 @@
-//! The comparisons of verify mode: whether what is read is what happened, from each stream's beginning, and
-//! from the beginning of each chunk.
+//! The comparisons of verify mode: whether the events that are read have happened. Reads from each stream's
+//! beginning, and from the beginning of each chunk.
 
 use std::io;
 
@@ -13,17 +13,18 @@ use crate::trace::replay::{Active, Replay, UNKNOWN, Verified};
 pub struct Checked {
     /// Streams that were read from their beginning.
     pub streams: Verified,
-    /// Chunks that were read from their beginning, with what is active by their own context. Uncertain: of
-    /// these, what comes last is not known.
+    /// Chunks that were read from their beginning, with the active calls of their own context. Uncertain ones
+    /// are those whose last events are not known.
     pub chunks: Verified,
-    /// Chunks behind others that do not say what is active; nor do the dictionaries that were found.
+    /// Chunks, except first ones, whose active calls are unknown: the chunk has no context, or no dictionary
+    /// for it was found.
     pub without_context: u64,
     /// Chunks of which only the innermost calls are known.
     pub partly: u64,
     pub gaps: u64,
 }
 
-/// Compares what chunks of verify mode say with what is read.
+/// Compares the counts in chunks of verify mode with the events that are read.
 pub fn check<'t>(
     reader: &'t Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -41,7 +42,7 @@ pub fn check<'t>(
     Ok(checked)
 }
 
-/// Reads a chunk from its beginning. `whole` reads the stream, and is not behind the chunk's end.
+/// Reads a chunk from its beginning. `whole` reads the stream, and is not past the chunk's end.
 fn chunk<'t>(
     reader: &'t Reader<'t>,
     stream: &'t Stream,
@@ -71,13 +72,13 @@ fn chunk<'t>(
     let uncertain = verified.chunks == 0;
     verified.uncertain = uncertain.into();
     checked.partly += u64::from(uncertain || replay.stack()[0].function == UNKNOWN);
-    // Compares the activations that were outside of all calls which have ended in the chunk. Where nothing
-    // was counted in the chunk, that is so at more places than one.
+    // Compares the activations that were outside of all calls which have ended in the chunk. If no event was
+    // counted in the chunk, more than one place has its count.
     if replay.counted() == Some(chunk.events)
         && before.events != chunk.events
         && (chunk.end != ENDED || number + 1 == stream.chunks.len())
     {
-        // A stream's last chunk is compared where that ends.
+        // A stream's last chunk is compared where the stream ends.
         let goes_on = |whole: &Replay<'_>| {
             chunk.end == ENDED || whole.counted().is_some_and(|counted| counted < chunk.events)
         };
@@ -91,7 +92,7 @@ fn chunk<'t>(
     Ok(())
 }
 
-/// Returns whether what is known of a stack is the end of another one.
+/// Returns whether the known part of a stack is the end of another stack.
 fn is_end_of(known: &[Active], whole: &[Active]) -> bool {
     match known {
         [Active { function: UNKNOWN, .. }, known @ ..] => whole.ends_with(known),

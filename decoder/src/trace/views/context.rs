@@ -1,17 +1,17 @@
-//! The context of an event: what is active there, innermost first, as decoded tokens show it.
+//! The context of an event: the active calls, innermost first, as decoded tokens show them.
 
 use crate::context::{Frame, FrameKind};
 use crate::trace::event::{Event, EventKind};
 use crate::trace::replay::{Active, OPEN, UNKNOWN};
 use crate::trace::tables::{NONE, Tables};
 
-/// The frames of an event, innermost first. `stack` is what the replay gives behind it.
+/// The frames of an event, innermost first. `stack` is the stack of the replay after the event.
 pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<Frame<'t>> {
     let mut frames = Vec::new();
     let callee = || (event.node != NONE).then(|| tables.callee(event.node)).flatten();
     let mut stack = stack;
     match event.kind {
-        // The activation is gone, or what it has called.
+        // In these kinds, the activation, or the one that it has called, is not on the stack any more.
         EventKind::Return => {
             frames.extend(tables.place(event.node));
             frames.extend(left(tables, stack.last(), event.function));
@@ -34,13 +34,13 @@ pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<F
         match active.function {
             UNKNOWN => frames.push(tables.frame(FrameKind::Unknown, None)),
             OPEN => match caller {
-                // It has called the stream's first function, or an unknown one.
+                // The unknown code has called the stream's first function, or an unknown one.
                 None | Some(Active { node: NONE, .. }) => {}
-                // A function that was called by name has left its activation to it.
+                // A function that was called by name has left its activation to the unknown code.
                 Some(caller) if tables.is_call(caller.node) => {
                     frames.push(tables.frame(FrameKind::Tail, tables.callee(caller.node)));
                 }
-                // It has called this one, of that name, which may have returned.
+                // The caller has called the inner function, which has that name and may have returned.
                 Some(caller)
                     if stack
                         .get(place + 1)
@@ -61,7 +61,8 @@ pub fn context<'t>(tables: &'t Tables, event: &Event, stack: &[Active]) -> Vec<F
     frames
 }
 
-/// The boundary for the function that the caller has called by name, where that has left its activation to this one.
+/// The boundary for the function that the caller has called by name, where that one has left its activation to
+/// `function`.
 fn left<'t>(tables: &'t Tables, caller: Option<&Active>, function: u32) -> Option<Frame<'t>> {
     let node = caller?.node;
     let was_left = node != NONE && function < UNKNOWN && tables.was_left(node, function);

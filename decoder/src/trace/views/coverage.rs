@@ -14,7 +14,7 @@ use crate::trace::tables::Tables;
 pub struct Coverage {
     /// By function, how often it was entered.
     entered: Vec<u64>,
-    /// By node, how often its lines were.
+    /// By node, how often its lines were executed.
     lines: Vec<u64>,
     pub gaps: u64,
 }
@@ -54,12 +54,12 @@ struct File<'t> {
 }
 
 impl Coverage {
-    /// Writes it.
+    /// Writes the counts as a tracefile.
     pub fn write(&self, tables: &Tables, out: &mut dyn Write) -> io::Result<()> {
         let mut files: BTreeMap<&str, File<'_>> = BTreeMap::new();
         for function in 0..tables.function_count() as u32 {
-            // A line of one inlined copy may be in several blocks of a function: it was executed as often as
-            // the one that was most.
+            // A line of one inlined copy may be in several blocks of a function. It was executed as often as the
+            // block that was executed most.
             let mut lines: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
             for node in tables.nodes_of(function) {
                 for &line in tables.lines(node) {

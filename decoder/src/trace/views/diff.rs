@@ -1,4 +1,4 @@
-//! Where two runs part, where they meet again, and what each did more.
+//! The places where two runs part and meet again, and the calls that one of them made more often.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -17,7 +17,7 @@ use crate::trace::reader::Reader;
 use crate::trace::replay::Replay;
 use crate::trace::tables::NONE;
 
-/// Where a thread does in one run what it does not in the other.
+/// The first place at which a thread does different things in two runs.
 #[derive(Clone, Debug)]
 pub struct Parting<'t> {
     /// The number of events that are the same in both runs.
@@ -26,7 +26,7 @@ pub struct Parting<'t> {
     pub sides: [Option<Side<'t>>; 2],
 }
 
-/// One run at that place.
+/// One run at the place of a [`Parting`].
 #[derive(Clone, Debug)]
 pub struct Side<'t> {
     pub kind: EventKind,
@@ -37,11 +37,11 @@ pub struct Side<'t> {
 
 #[derive(Clone, Debug)]
 pub struct Pair<'t> {
-    /// Its stream in each; None where it has none.
+    /// The thread's stream in each run; None where a run has no such thread.
     pub streams: [Option<&'t Stream>; 2],
     /// The number of events in each run.
     pub events: [u64; 2],
-    /// Where they part; None if they are the same to their ends.
+    /// The place where they part; None if they are the same to their ends.
     pub parting: Option<Parting<'t>>,
     /// The differences from there on, as many as were asked for, and why there are no more.
     pub hunks: Vec<Hunk>,
@@ -57,20 +57,20 @@ pub struct Diff<'t> {
     pub gaps: u64,
 }
 
-/// What is compared.
+/// Options of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Compared {
-    /// Calls of these functions are left out, with what is inside of them.
+    /// Calls of these functions are left out, with all events inside of them.
     pub ignored: Vec<Named>,
-    /// So many differences of each thread are told.
+    /// Bound on the differences of each thread that are reported.
     pub hunks: usize,
 }
 
 /// A stream's level, the number of its pair of threads, and its own among the thread's streams of that level.
 type Place = (u32, usize, usize);
 
-/// The streams of a trace by their places. Those of a thread's signal handlers are the thread's. `pairs`: for each
-/// thread's stream, the number of its pair.
+/// The streams of a trace by their places. Streams of signal handlers belong to the pair of their thread. `pairs`: for
+/// each thread's stream, the number of its pair.
 fn places<'t>(reader: &'t Reader<'t>, pairs: &HashMap<u64, usize>) -> BTreeMap<Place, &'t Stream> {
     let threads = threads(reader).map(|stream| ((stream.process, stream.thread), pairs[&stream.number]));
     // A thread that becomes another program by `exec` has several; its handlers are those of the first.
@@ -89,12 +89,12 @@ fn places<'t>(reader: &'t Reader<'t>, pairs: &HashMap<u64, usize>) -> BTreeMap<P
     reader.file.streams.iter().map(place).collect()
 }
 
-/// The streams that are no signal handlers'.
+/// The streams of threads, without those of signal handlers.
 fn threads<'t>(reader: &'t Reader<'t>) -> impl Iterator<Item = &'t Stream> {
     reader.file.streams.iter().filter(|stream| stream.level == 0)
 }
 
-/// What a thread does at its beginning.
+/// The first calls of a thread.
 struct Beginning {
     stream: u64,
     /// The function that comes first; [`NONE`] if none is known.
@@ -103,10 +103,10 @@ struct Beginning {
     calls: HashMap<Callee, u64>,
 }
 
-/// Events from which it is told which thread of one run is which of the other.
+/// The number of first events that are compared to match the threads of two runs.
 const BEGINNING: u64 = 1 << 16;
-/// Where so many threads begin with one function, they are not told apart by their calls.
-const MOST_ALIKE: usize = 256;
+/// Bound on the threads that begin with one function and are matched by their calls.
+const MAX_ALIKE: usize = 256;
 
 impl Beginning {
     fn of(reader: &Reader<'_>, stream: &Stream) -> io::Result<Self> {
@@ -128,7 +128,7 @@ impl Beginning {
         Ok(Self { stream: stream.number, first, calls: rows.map(|row| (row.callee, row.calls)).collect() })
     }
 
-    /// How much two of them differ.
+    /// The number of calls that two threads do not have in common.
     fn distance(&self, other: &Self) -> u64 {
         let of = |calls: &HashMap<Callee, u64>, callee| calls.get(callee).copied().unwrap_or(0);
         let callees: BTreeSet<&Callee> = self.calls.keys().chain(other.calls.keys()).collect();
@@ -136,9 +136,8 @@ impl Beginning {
     }
 }
 
-/// Finds which threads of two runs are one: those that begin with the same function, and among these those that do most
-/// of the same; where there is no difference, in the order of their beginning. Returns the number of its pair for each
-/// stream.
+/// Matches the threads of two runs: those that begin with the same function, and among these those whose calls differ
+/// least. Where they differ equally, their order counts. Returns the number of its pair for each stream.
 fn matched(readers: [&Reader<'_>; 2]) -> io::Result<[HashMap<u64, usize>; 2]> {
     let beginnings =
         |reader| threads(reader).map(|stream| Beginning::of(reader, stream)).collect::<Result<Vec<_>, _>>();
@@ -151,12 +150,12 @@ fn matched(readers: [&Reader<'_>; 2]) -> io::Result<[HashMap<u64, usize>; 2]> {
     }
     let mut partners: HashMap<usize, usize> = HashMap::new();
     for [ones, twos] in alike.values() {
-        let are_told_apart = ones.len().max(twos.len()) <= MOST_ALIKE;
+        let by_calls = ones.len().max(twos.len()) <= MAX_ALIKE;
         let mut costs = Vec::new();
         for (place, &first) in ones.iter().enumerate() {
             for (other, &second) in twos.iter().enumerate() {
-                let distance = if are_told_apart { one[first].distance(&two[second]) } else { 0 };
-                if are_told_apart || place == other {
+                let distance = if by_calls { one[first].distance(&two[second]) } else { 0 };
+                if by_calls || place == other {
                     costs.push((distance, place.abs_diff(other), first, second));
                 }
             }

@@ -93,8 +93,8 @@ pub fn find<'t>(
     Ok(met)
 }
 
-/// Writes the context of an event of a stream. Returns whether there is such an event, and how many gaps are
-/// in front of it; what a ring has not kept is none.
+/// Writes the context of an event of a stream. Returns whether the stream has the event, and how many gaps come
+/// before it. A part that a ring has not kept is no gap here.
 pub fn at<'t>(
     reader: &Reader<'t>,
     stream: &'t Stream,
@@ -108,7 +108,7 @@ pub fn at<'t>(
         if event.kind.is_counted() && replay.events() == number {
             let mut text = Vec::new();
             write_context(reader, stream, &replay, &event, style, json, &mut text)?;
-            // The next event tells whether the named function was entered.
+            // The next event shows whether the named function was entered.
             if event.kind == EventKind::Open
                 && let Some(entered) = replay.next()
                 && entered.kind == EventKind::Entered

@@ -1,4 +1,4 @@
-//! The functions of a trace's programs that have a name.
+//! The functions of a trace's programs that have a given name.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,13 +9,13 @@ use crate::trace::tables::{NONE, Op, Tables};
 /// The functions of a name, as the tables know them.
 #[derive(Clone, Debug, Default)]
 pub struct Named {
-    /// By callee: those whose calls are events.
+    /// By callee, whether it has the name and its calls are events.
     callees: Vec<bool>,
-    /// By name: those that were inlined.
+    /// By name, whether it is wanted and was inlined.
     inlined: Vec<bool>,
-    /// Traced ones are among them.
+    /// True if a traced function has the name.
     pub is_traced: bool,
-    /// The functions into which they were inlined, as far as that has led to events there.
+    /// The functions with events in which functions of the name were inlined.
     pub inlined_into: BTreeSet<String>,
 }
 
@@ -23,12 +23,12 @@ pub struct Named {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Met {
     pub calls: u64,
-    /// Events in them where they were inlined.
+    /// Events in inlined copies of them.
     pub inside: u64,
     /// Calls through pointers that led to no traced function.
     pub pointers: u64,
     pub gaps: u64,
-    /// The gaps among these that are the part which a ring has not kept.
+    /// The gaps among these for parts that a ring has not kept.
     pub cut_off: u64,
 }
 
@@ -52,12 +52,12 @@ impl Tables {
         let functions = self.functions.iter().map(|f| f.is_traced && fits[f.name as usize]);
         named.callees = functions.collect();
         named.is_traced = named.callees.contains(&true);
-        // Last come those of which nothing is known.
+        // The last callee is an unknown function.
         named.callees.extend(called.into_iter().chain([false]));
         named
     }
 
-    /// The traced functions whose calls have no lines, so that it is unknown what was inlined into them.
+    /// The traced functions whose calls have no lines, so that functions inlined into them are unknown.
     pub fn without_lines(&self) -> BTreeSet<&str> {
         let mut functions: Vec<(bool, bool)> = vec![(false, false); self.function_count()];
         for node in 0..self.node_count() as u32 {
@@ -67,11 +67,11 @@ impl Tables {
         }
         let lacking = (0..).zip(functions).filter(|(_, (lines, calls))| *calls && !lines);
         let names = lacking.map(|(function, _)| self.source_name(self.name_of(function)));
-        // Compilers make this one, without lines.
+        // Compilers make this function, without lines.
         names.filter(|name| *name != "__clang_call_terminate").collect()
     }
 
-    /// The linkage names of functions that are left out, and that no module has a traced function of.
+    /// The linkage names of functions that are left out of the trace in every module.
     pub fn left_out_names(&self) -> HashSet<&str> {
         let names = |traced: bool| {
             let functions = self.functions.iter().filter(move |f| f.is_traced == traced);
@@ -109,7 +109,7 @@ impl Named {
         self.callees[callee as usize]
     }
 
-    /// Returns whether the event calls one of them, or tells that one is active where a chunk begins.
+    /// Returns whether the event calls one of them, or says that one is active where a chunk begins.
     pub(in crate::trace) fn is_entered(&self, tables: &Tables, event: &Event) -> bool {
         match event.kind {
             EventKind::Active if event.function != NONE => self.callees[event.function as usize],
@@ -119,7 +119,7 @@ impl Named {
         }
     }
 
-    /// Returns whether the event is in one that was inlined.
+    /// Returns whether the event is in an inlined copy of one.
     pub(in crate::trace) fn is_inside(&self, tables: &Tables, event: &Event) -> bool {
         let is_place = matches!(
             event.kind,
@@ -139,7 +139,8 @@ impl Named {
 }
 
 impl Met {
-    /// An event comes. Which calls through pointers lead nowhere is known by what follows: `pending`.
+    /// Counts an event. `pending` says whether the event before was a call through a pointer: this event shows
+    /// whether that call led to a traced function.
     pub(in crate::trace) fn event(
         &mut self,
         tables: &Tables,

@@ -11,13 +11,13 @@ use crate::trace::tables::{NONE, Tables};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     pub callee: Callee,
-    /// Its calls.
+    /// The number of its calls.
     pub calls: u64,
     /// Events in it: its calls and returns.
     pub own: u64,
-    /// Events in it and in what it called.
+    /// Events in it and in its callees.
     pub inclusive: u64,
-    /// About how long it and what it called have lasted, in nanoseconds
+    /// The approximate time that it and its callees have lasted, in nanoseconds
     /// ([`Replay::time`](super::Replay::time)).
     pub time: u64,
 }
@@ -40,7 +40,7 @@ impl Totals {
         Self { rows, active: vec![0; count], since: vec![0; count], spans: Spans::default() }
     }
 
-    /// An event comes; there are `events` now, with it, and the clock is `time`.
+    /// Counts an event. `events`: the number of events so far, with this one. `time`: the clock.
     #[inline]
     pub(in crate::trace) fn event(
         &mut self,
@@ -77,7 +77,7 @@ impl Totals {
             Change::End(span) => {
                 let active = &mut active[span.callee as usize];
                 *active -= 1;
-                // Inside of itself it counts once.
+                // Of a recursive function, only the outermost activation counts.
                 if *active == 0 {
                     let row = &mut rows[span.callee as usize];
                     row.inclusive += events - span.start;

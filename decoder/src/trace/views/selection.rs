@@ -1,4 +1,4 @@
-//! Which events of a trace are taken, and the calls and events of a stream that are.
+//! The selection of events of a trace, and the walk over the selected calls and events of a stream.
 
 use std::io;
 
@@ -13,24 +13,24 @@ use crate::trace::tables::Tables;
 /// The events that are shown or exported.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// From this one on.
+    /// The number of the first event.
     pub from: u64,
-    /// Up to this one.
+    /// The number of the last event.
     pub to: Option<u64>,
     /// The greatest depth; with [`Selection::functions`], counted from their calls.
     pub depth: Option<u32>,
-    /// The last ones of each stream.
+    /// Only this number of last events of each stream.
     pub last: Option<u64>,
     /// Blocks, too, by their lines.
     pub lines: bool,
-    /// About when each was.
+    /// The approximate time of each event, too.
     pub times: bool,
-    /// Only calls of these functions, and what is inside of them.
+    /// Only calls of these functions, and the events inside of them.
     pub functions: Option<Named>,
 }
 
 impl Selection {
-    /// Where the reading of a stream begins, and the first event that is taken.
+    /// The place where the reading of a stream begins, and the number of the first selected event.
     pub(super) fn begin(&self, reader: &Reader<'_>, stream: &Stream) -> io::Result<(Begun, u64)> {
         let Some(last) = self.last else { return Ok((Begun { chunk: 0, events: 0 }, self.from)) };
         let begun = match self {
@@ -41,10 +41,10 @@ impl Selection {
     }
 }
 
-/// Where the reading of a stream begins.
+/// The place where the reading of a stream begins.
 #[derive(Clone, Copy)]
 pub(super) struct Begun {
-    /// The chunk.
+    /// The index of the chunk.
     chunk: usize,
     /// The number of events from there on.
     events: u64,
@@ -59,28 +59,28 @@ impl Begun {
     }
 
     /// The number that users see: how many events of the stream there are up to this one. Where reading has begun in
-    /// its midst, that is not known, and the number counts from the end: the last event has -1.
+    /// the middle, that is not known, and the number counts from the end: the last event has -1.
     pub(super) fn number(self, event: u64) -> i64 {
         if self.chunk == 0 { event as i64 } else { event as i64 - self.events as i64 - 1 }
     }
 
-    /// The gaps that were read, and those among them that are a part which a ring has not kept. What is in front of the
-    /// place where reading began was not asked for.
+    /// The number of gaps that were read, and how many of these are parts that a ring has not kept. The part before the
+    /// place where reading began was not asked for, and is no gap.
     pub(super) fn gaps(self, replay: &mut Replay<'_>) -> io::Result<(u64, u64)> {
         let not_asked_for = if self.chunk > 0 { replay.cut_off() } else { 0 };
         Ok((replay.finish()? - not_asked_for, replay.cut_off() - not_asked_for))
     }
 }
 
-/// A place near the end of a stream, behind which there are more than so many events, none of them uncertain: the
-/// beginning of a chunk whose context tells what was active.
+/// A place near the end of a stream, with more than `last` events and no gap after it: the beginning of a chunk whose
+/// context gives the active calls.
 fn near_end(reader: &Reader<'_>, stream: &Stream, last: u64) -> io::Result<Begun> {
     let mut chunks = 1;
     while let Some(chunk) = stream.chunks.len().checked_sub(chunks).filter(|chunk| *chunk > 0) {
         let mut replay = reader.replay_from(stream, chunk, None);
         let has_gap = replay.by_ref().filter(|event| matches!(event.kind, EventKind::Gap(_))).count() > 0;
         replay.finish()?;
-        // It was begun as where a ring has kept nothing before.
+        // With a known context, reading begins as in a ring that has not kept the chunks before.
         if !has_gap && replay.cut_off() > 0 && replay.events() > last {
             return Ok(Begun { chunk, events: replay.events() });
         }
@@ -96,27 +96,28 @@ fn read_through(replay: &mut Replay<'_>) -> io::Result<u64> {
     Ok(replay.events())
 }
 
-/// What [`walk`] tells.
+/// A step of [`walk`].
 pub(super) enum Step {
     Begin(Span),
     /// The span that began last is a call of its callee ([`Change::Found`]).
     Found(Span),
     End,
-    /// In front of the changes that the event makes.
+    /// An event, before the changes that it makes.
     Event(Event),
 }
 
 /// A call that is active.
 struct Open {
     span: Span,
-    /// It is among the functions that are taken, and not too deep.
+    /// True if it is among the selected functions, and not too deep.
     is_taken: bool,
-    /// Its beginning was told.
-    is_told: bool,
+    /// True if its beginning was reported.
+    is_reported: bool,
 }
 
-/// Tells the calls and events of a stream that are taken. Calls that are active where they begin, or end, begin or end
-/// there. `clock` gives the time of each event, which never decreases. Counts what is met in `met`.
+/// Reports the selected calls and events of a stream to `sink`. Calls that are active at the first of the events begin
+/// there, and calls that are active at the last one end there. `clock` gives the time of each event, which never
+/// decreases. Adds counts to `met`.
 pub(super) fn walk<'t>(
     reader: &Reader<'t>,
     stream: &'t Stream,
@@ -135,7 +136,7 @@ pub(super) fn walk<'t>(
         let number = replay.events();
         if selection.to.is_some_and(|to| number > to) {
             while let Some(call) = open.pop() {
-                if call.is_told {
+                if call.is_reported {
                     sink(&replay, now, Step::End)?;
                 }
             }
@@ -154,7 +155,7 @@ pub(super) fn walk<'t>(
         };
         if number >= from && !std::mem::replace(&mut has_begun, true) {
             for call in open.iter_mut().filter(|call| call.is_taken) {
-                call.is_told = true;
+                call.is_reported = true;
                 sink(&replay, now, Step::Begin(Span { start: now, ..call.span }))?;
             }
         }
@@ -169,23 +170,23 @@ pub(super) fn walk<'t>(
             let step = match change {
                 Change::Begin(span) => {
                     let is_taken = is_taken(&span);
-                    let is_told = is_taken && has_begun;
-                    open.push(Open { span, is_taken, is_told });
-                    is_told.then_some(Step::Begin(span))
+                    let is_reported = is_taken && has_begun;
+                    open.push(Open { span, is_taken, is_reported });
+                    is_reported.then_some(Step::Begin(span))
                 }
                 Change::Found(span, _) => {
                     let call = open.last_mut().expect("it has begun");
-                    let was_told = call.is_told;
+                    let was_reported = call.is_reported;
                     call.span = span;
                     call.is_taken |= is_taken(&span);
-                    call.is_told = call.is_taken && has_begun;
-                    match (was_told, call.is_told) {
+                    call.is_reported = call.is_taken && has_begun;
+                    match (was_reported, call.is_reported) {
                         (true, _) => Some(Step::Found(span)),
                         (false, true) => Some(Step::Begin(span)),
                         (false, false) => None,
                     }
                 }
-                Change::End(_) => open.pop().filter(|call| call.is_told).map(|_| Step::End),
+                Change::End(_) => open.pop().filter(|call| call.is_reported).map(|_| Step::End),
             };
             if let Some(step) = step {
                 result = sink(&replay, now, step);
@@ -199,8 +200,8 @@ pub(super) fn walk<'t>(
     Ok(())
 }
 
-/// The depth of the innermost function of these that the event is inside of, or that it calls; where one was
-/// inlined, that of the function into which it was.
+/// The depth of the outermost of these functions that the event is inside of, or that it calls. For one that was
+/// inlined, it is the depth of the function into which it was inlined.
 pub(super) fn within(
     tables: &Tables,
     functions: &Named,
@@ -215,7 +216,7 @@ pub(super) fn within(
     let ended = matches!(event.kind, EventKind::Return | EventKind::OpenReturned);
     match *inside {
         Some(depth) if !left(depth) => return Some(depth),
-        // Its own end belongs to it.
+        // The function's own end belongs to it.
         Some(depth) if ended && event.depth == depth => return inside.take(),
         _ => *inside = None,
     }

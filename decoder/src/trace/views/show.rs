@@ -17,13 +17,13 @@ use crate::trace::reader::{Reader, forked};
 use crate::trace::replay::{Replay, UNKNOWN};
 use crate::trace::tables::{NONE, Tables};
 
-/// The columns that a further place of a call needs, of lines with a width.
-const LEAST: usize = 40;
+/// The number of columns that a line must have left for a further place of a call.
+const MIN_COLUMNS: usize = 40;
 
-/// The calls around the first event that are shown, if there are more.
-const ACTIVE: usize = 40;
+/// Bound on the calls around the first event that are shown.
+const MAX_ACTIVE: usize = 40;
 
-/// Deeper calls are not indented further; their depth stands there.
+/// Deeper calls are not indented further; their depth is shown.
 const MAX_INDENT: u32 = 60;
 
 /// The heading of a stream: thread and process, and where they come from.
@@ -35,7 +35,7 @@ pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
             text += &format!(" of level {}", stream.level);
         }
     }
-    // A handler's stream has that of the interrupted code for its parent, if it was not forked.
+    // The parent of a handler's stream is the stream of the interrupted code, if it was not forked.
     let parent = reader.file.stream(stream.parent);
     if let Some(parent) = parent.filter(|_| stream.level == 0 || forked(stream).is_some()) {
         text += match parent.process == stream.process {
@@ -47,7 +47,8 @@ pub fn heading(reader: &Reader<'_>, stream: &Stream) -> String {
     text
 }
 
-/// Writes the events of some streams. Returns what was met, of [`Selection::functions`] if it has some.
+/// Writes the events of some streams. Returns the counts of what was met, of [`Selection::functions`] if there are
+/// some.
 pub fn show<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -143,13 +144,13 @@ fn active(
     style: &Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    // The first activation is that of the stream's first function, or of what called it.
+    // The first activation is that of the stream's first function, or of its caller.
     let around = replay.stack().len().saturating_sub(1).min(depth as usize);
-    let left_out = (depth as usize).saturating_sub(ACTIVE);
+    let left_out = (depth as usize).saturating_sub(MAX_ACTIVE);
     for level in 0..around {
         let line_start = indented(" ".repeat(10), level as u32);
-        if left_out > 0 && (ACTIVE / 2..ACTIVE / 2 + left_out).contains(&level) {
-            if level == ACTIVE / 2 {
+        if left_out > 0 && (MAX_ACTIVE / 2..MAX_ACTIVE / 2 + left_out).contains(&level) {
+            if level == MAX_ACTIVE / 2 {
                 writeln!(out, "{line_start}… {left_out} calls [active]")?;
             }
             continue;
@@ -276,13 +277,13 @@ fn text_line(tables: &Tables, event: &Event, start: String, style: &Style, line:
     }
 }
 
-/// The lines that begin behind a node: each file, and the numbers of its lines.
+/// Writes the lines that begin after a node: each file, and the numbers of its lines.
 fn lines(tables: &Tables, node: u32, style: &Style, line: &mut String) {
     use std::fmt::Write as _;
     let mut last = None;
     let mut reported = Vec::new();
     for &(file, number, _) in tables.lines(node) {
-        // One that was inlined several times is reported once.
+        // A line that was inlined several times is reported once.
         if reported.contains(&(file, number)) {
             continue;
         }
@@ -311,7 +312,7 @@ fn call(tables: &Tables, event: &Event, style: &Style, indent: usize, line: &mut
         if number > 0 {
             line.push_str(" in ");
             indent = style.width.map_or(0, |_| line.width());
-            if style.width.is_some_and(|width| width < indent + LEAST) {
+            if style.width.is_some_and(|width| width < indent + MIN_COLUMNS) {
                 line.push('…');
                 break;
             }

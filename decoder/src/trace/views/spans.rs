@@ -1,10 +1,10 @@
-//! Calls as spans: each begins and ends, and they lie inside of each other.
+//! Calls as spans: each begins and ends, and they nest.
 
 use crate::trace::event::{Event, EventKind};
 use crate::trace::tables::{NONE, Tables};
 
-/// The callee of a call, as a dense number: a traced function, a name, or an unknown function behind a
-/// pointer.
+/// The callee of a call, as a dense number: a traced function, a name, or an unknown function that is called
+/// through a pointer.
 pub type Callee = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +12,9 @@ pub struct Span {
     pub callee: Callee,
     /// The number of calls that it is inside of.
     pub depth: u32,
-    /// The node that calls it; [`NONE`] for what is called from unknown code.
+    /// The node that calls it; [`NONE`] if unknown code calls it.
     pub node: u32,
-    /// When it began: the number of events so far, or what the caller counts.
+    /// When it began, on the clock of the user of [`Spans`].
     pub start: u64,
 }
 
@@ -31,13 +31,13 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct Spans {
     open: Vec<Span>,
-    /// The innermost is a call of unknown code that has just begun: if what is entered next is the function
-    /// of its name, that was called.
+    /// True if the innermost span is a call of unknown code that has just begun. If the function of its name is
+    /// entered next, that function was called.
     is_unknown: bool,
 }
 
 impl Spans {
-    /// An event comes, at a time that never decreases.
+    /// Takes an event, at a time `now` that never decreases.
     #[inline]
     pub fn event(&mut self, tables: &Tables, event: &Event, now: u64, mut sink: impl FnMut(Change)) {
         let span = |callee| Span { callee, depth: event.depth, node: event.node, start: now };
@@ -77,7 +77,7 @@ impl Spans {
             }
             EventKind::Landed | EventKind::Again => {
                 self.close(event.depth + 1, &mut sink);
-                // It was not known that it is active.
+                // The function was not known to be active.
                 if self.open.last().is_none_or(|span| span.depth < event.depth) {
                     self.open(span(event.function), sink);
                 }
@@ -99,7 +99,7 @@ impl Spans {
         sink(Change::Begin(span));
     }
 
-    /// Closes those from a depth on.
+    /// Closes the spans from a depth on.
     fn close(&mut self, depth: u32, sink: &mut impl FnMut(Change)) {
         while let Some(span) = self.open.last()
             && span.depth >= depth
@@ -126,7 +126,7 @@ impl Tables {
         self.function_count() + self.name_count() + 1
     }
 
-    /// The name of what is called.
+    /// The name of a callee.
     pub fn callee_name(&self, callee: Callee) -> &str {
         let callee = callee as usize;
         match callee.checked_sub(self.function_count()) {

@@ -13,16 +13,16 @@ pub struct Stats {
     pub streams: u64,
     pub chunks: u64,
     pub events: u64,
-    /// Bits that tell events apart.
+    /// Bits that distinguish events.
     pub bits: u64,
-    /// Words of 64 bits that say something else: entries from outside, landings, and so on.
+    /// Words of 64 bits with other records: entries from outside, landings, and so on.
     pub words: u64,
-    /// Bytes of the file that the chunks take, with what is not used of them.
+    /// Bytes of the file that the chunks take, with their unused parts.
     pub bytes: u64,
     pub gaps: u64,
-    /// By node, those that have bits: the bits written for it, the most first.
+    /// ⟨node, bits that were written for it⟩, for nodes with bits, the most first.
     pub nodes: Vec<(u32, u64)>,
-    /// By function, those that have bits: what is written for its nodes and for its entries, the most first.
+    /// ⟨function, bits that were written for its nodes and its entries⟩, for functions with bits, the most first.
     pub functions: Vec<(u32, u64)>,
     pub verified: Verified,
 }

@@ -17,8 +17,8 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Adds a number that a process took, with a hash of its context, if all of its calls are known. The error says
-    /// what else has the number, or the context.
+    /// Adds a number that a process took, with a hash of its context, if all of its calls are known. The error names
+    /// the other number of the context, or says that the number has another context.
     pub(super) fn add(&mut self, number: u64, process: u32, context: Option<u64>) -> Result<(), String> {
         let Some(context) = context else { return Ok(()) };
         // Each process gives numbers of its own.
@@ -36,8 +36,8 @@ impl Numbers {
     }
 }
 
-/// A hash of what is shown of a number's context: its frames, and the sites that nothing else tells apart. None
-/// for a context that the shadow stack does not know, since a handler has interrupted the thread.
+/// A hash of a number's context: its frames, and the sites that only their numbers distinguish. None for a context that
+/// the shadow stack does not know, since a handler has interrupted the thread.
 pub(super) fn hash(decoder: &Decoder, context: &Context, capture: &Capture<'_>) -> Option<u64> {
     if capture.open || capture.records.iter().any(|record| record.signal) {
         return None;

@@ -68,7 +68,7 @@ fn a_copy_differs_in_the_replaced_members_only() {
                 assert_eq!((&old.0, old.1), (&new.0, new.1), "{flags}");
             }
         }
-        // The index is that of GNU ar, or there is none.
+        // The index is the same as GNU ar's, or there is none.
         let index = |archive: &str| run(&folder, "nm", &["-s", archive]);
         let expected = "one in a.o\nweak in a.o\ntwo in a member with a long name.o\nfour in ";
         assert_eq!(index("copy.a").contains(expected), !flags.contains('S'), "{}", index("copy.a"));

@@ -15,7 +15,7 @@ impl Generate for ByCommand {
     fn generate(&self, first: &FirstLink) -> Result<Generated, Box<dyn Error + Send + Sync>> {
         let range =
             |range: &Option<std::ops::Range<u64>>| range.as_ref().map(|range| [range.start, range.end]);
-        // For tests: names that are not UTF-8 are printed, but cannot be opened by what is printed.
+        // For tests: names that are not UTF-8 are printed, but cannot be opened by the printed name.
         let name = |path: &std::path::Path| path.display().to_string();
         let names = |paths: &[PathBuf]| paths.iter().map(|path| name(path)).collect::<Vec<_>>();
         let request = json!({

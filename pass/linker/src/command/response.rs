@@ -8,7 +8,7 @@ use std::path::Path;
 /// The nesting depth of response files.
 const DEPTH: usize = 100;
 
-/// Expands response files. If a file cannot be read, its word stays, as linkers do it.
+/// Expands response files. If a file cannot be read, its word stays, as in linkers.
 ///
 /// # Errors
 /// A file that includes itself, or is nested too deep; the error is its name.
@@ -42,7 +42,7 @@ fn expand(
 
 /// Splits words as binutils' `buildargv` and LLVM's `TokenizeGNUCommandLine` do: blanks separate words,
 /// quotes of both kinds join, and a backslash quotes the next character, within quotes as well. (LLVM leaves
-/// out empty words, which are here.)
+/// out empty words, which are kept here.)
 pub fn split_gnu(content: &[u8]) -> Vec<OsString> {
     let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
     let mut words = Vec::new();
@@ -65,7 +65,7 @@ pub fn split_gnu(content: &[u8]) -> Vec<OsString> {
     words.into_iter().map(OsString::from_vec).collect()
 }
 
-/// Splits words as lld does behind `--rsp-quoting=windows`: a backslash is itself, except before a quote.
+/// Splits words as lld does with `--rsp-quoting=windows`: a backslash is itself, except before a quote.
 fn split_windows(content: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
@@ -98,7 +98,7 @@ fn split_windows(content: &[u8]) -> Vec<OsString> {
     words.into_iter().map(OsString::from_vec).collect()
 }
 
-/// Quotes words so that every linker reads them unchanged.
+/// Writes a response file, with words quoted so that every linker reads them unchanged.
 pub fn write(file: &Path, words: &[OsString]) -> std::io::Result<()> {
     let mut text = Vec::new();
     for word in words {
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn backslashes_are_themselves_where_lld_is_told_so() {
+    fn backslashes_are_themselves_with_windows_quoting() {
         assert_eq!(split_windows(br#"a\b "c d" \"e\\" f""#), ["a\\b", "c d", "\"e\\ f"]);
     }
 }

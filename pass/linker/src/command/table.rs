@@ -8,9 +8,9 @@
 pub enum Takes {
     /// There is no value.
     Nothing,
-    /// In the next word, or behind `=`. For options of one letter, behind the letter.
+    /// In the next word, or after `=`. For options of one letter, after the letter.
     Value,
-    /// Behind `=` only. The value is optional.
+    /// After `=` only. The value is optional.
     Joined,
     /// In the next word if it begins with a digit. Linkers differ in whether there is a value.
     Number,
@@ -35,7 +35,7 @@ pub enum Meaning {
     Dynamic,
     /// Saves the state of [`Meaning::Static`].
     Push,
-    /// Restores it.
+    /// Restores the state that [`Meaning::Push`] has saved.
     Pop,
     /// Begins a list of objects that are linked only if they are needed.
     StartLib,
@@ -61,8 +61,8 @@ pub enum Meaning {
     Dependencies,
     /// Left out in the first link. Its value is another file that the linker writes.
     SideFile,
-    /// Left out in the first link. The linker leaves there the objects that it compiles. Where that happens,
-    /// the objects are compared with the output, so that linking twice is impossible.
+    /// Left out in the first link. Its value is the place for the objects that the linker compiles. If it
+    /// compiles, these are compared with the output, so that linking twice is impossible.
     Objects,
     /// Its value is a file that the linker reads, and that is no input.
     Reads,
@@ -74,7 +74,7 @@ pub enum Meaning {
     CompilesOnly,
     /// Decides how response files are read. They are expanded before [`super::Command`] sees them.
     Quoting,
-    /// Folds equal functions. No link does that, since the active one of them would not be known.
+    /// Folds equal functions. No link does that, since it would not be known which of them is active.
     Folding,
     /// Makes linking twice impossible.
     Refused,
@@ -222,7 +222,7 @@ pub const LONG: &[(Takes, Meaning, &[&str])] = &[
     (Number, Other, &["threads"]),
     // Other names begin with these.
     (Nothing, Other, &["export-dynamic", "rosegment"]),
-    // They look like two letters.
+    // These look like two options of one letter.
     (Nothing, Other, &["dc", "dp"]),
     (
         Value,
@@ -346,7 +346,7 @@ pub const SHORT: &[(u8, Takes, Meaning)] = &[
     (b'm', Value, Other),
     (b'u', Value, Other),
     (b'z', Value, Other),
-    // They print which linker this is, and it goes on.
+    // The linker prints its version, and goes on.
     (b'v', Nothing, SecondOnly),
     (b'V', Nothing, SecondOnly),
     (b'(', Nothing, Other),

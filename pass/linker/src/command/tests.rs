@@ -150,11 +150,11 @@ fn is_sentence(text: &str) -> bool {
     letters.next().is_some_and(char::is_uppercase) && letters.next().is_some_and(char::is_lowercase)
 }
 
-/// The options of a help text, each spelling with what it says of a value.
+/// The options of a help text, each spelling with its kind of value.
 fn in_help(help: &str) -> Vec<(String, &'static str)> {
     let mut found = Vec::new();
     for line in help.lines() {
-        // Explanations, and what belongs to other formats of objects, are no options.
+        // Explanations are no options, and options for other formats of objects do not count.
         if line.starts_with("i386pe") {
             break;
         }
@@ -179,7 +179,7 @@ fn in_help(help: &str) -> Vec<(String, &'static str)> {
             };
             group.push((spelling[..end].to_owned(), takes));
         }
-        // `-o FILE, --output FILE` says it twice, and `--default-script FILE, -dT` once.
+        // `-o FILE, --output FILE` names the value twice, and `--default-script FILE, -dT` once.
         let said = group.iter().map(|(_, takes)| *takes).find(|takes| !takes.is_empty()).unwrap_or("");
         found.extend(
             group.into_iter().map(|(name, takes)| (name, if takes.is_empty() { said } else { takes })),
@@ -190,7 +190,7 @@ fn in_help(help: &str) -> Vec<(String, &'static str)> {
 
 #[test]
 fn the_table_agrees_with_the_help_of_each_linker() {
-    // Texts that say it in another way, or another linker has the name for something else.
+    // Options that the help describes in another way, or that mean something else to another linker.
     let known = |linker: &str, name: &str| {
         matches!(
             (linker, name),

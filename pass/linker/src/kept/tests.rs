@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-/// A document of one script and one object, which a link has kept.
+/// A kept file of one script and one object.
 fn example(folder: &Path) -> PathBuf {
     let contents = folder.join("contents");
     fs::create_dir_all(contents.join("0/lib")).unwrap();
@@ -53,7 +53,7 @@ fn signed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Another manifest in the place of that of a file.
+/// A file with a changed manifest.
 fn with_manifest(bytes: &[u8], change: impl Fn(&mut Manifest)) -> Vec<u8> {
     let at = HEADER as usize;
     let length = u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
@@ -85,7 +85,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Reads and unpacks bytes. What is written is below `root`.
+/// Reads and unpacks bytes. All written files must be below `root`.
 fn open(folder: &Path, bytes: &[u8]) -> Result<BTreeMap<PathBuf, Vec<u8>>, Error> {
     let (path, root) = (folder.join("input/file"), folder.join("input/unpacked"));
     fs::create_dir_all(folder.join("input")).unwrap();
@@ -137,7 +137,7 @@ fn files_that_are_no_kept_ones_are_refused() {
     assert!(said(&signed([&bytes[..], b"more"].concat())).contains("damaged"));
 }
 
-/// Files that somebody has made, with the right checksum.
+/// Forged files, with the right checksum.
 #[test]
 fn names_and_sizes_are_not_believed() {
     let folder = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn names_and_sizes_are_not_believed() {
     {
         let changed = with_manifest(&bytes, |manifest| manifest.files[0].name = Name(name.into()));
         let _ = open(folder, &changed);
-        // The same name twice, and a file where a folder is.
+        // One name for two files, and a file where a folder is.
         let changed = with_manifest(&bytes, |manifest| manifest.files[1].name = Name(name.into()));
         let _ = open(folder, &changed);
     }
@@ -160,7 +160,7 @@ fn names_and_sizes_are_not_believed() {
         let changed = with_manifest(&bytes, |manifest| manifest.files[0].size = size);
         assert!(open(folder, &changed).is_err(), "{size}");
     }
-    // What is compressed to little is not unpacked.
+    // Contents that are compressed to very little are not unpacked.
     let manifest = |bytes: &[u8]| {
         with_manifest(bytes, |manifest| {
             manifest.files.truncate(1);

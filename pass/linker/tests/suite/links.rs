@@ -15,7 +15,7 @@ fn objects_get_their_code() {
         assert_eq!(project.status(), 7);
         assert_eq!(project.generated(), (1, vec!["a.o".into(), "main.o".into()]));
         assert_eq!(project.told("plain"), ["start.o", "b.o"]);
-        // What the generator is given has its symbols.
+        // The file that the generator gets has its symbols.
         assert!(fs::read_to_string(project.path("symbols")).unwrap().contains(" main"));
         let mode = fs::metadata(project.path("program")).unwrap().permissions().mode();
         run(project.command(project.linker).args(["-o", "plain", "start.o", "b.o", "--defsym=main=b"]));
@@ -50,7 +50,7 @@ fn members_of_one_name_are_told_apart() {
         let last = ["libx.a", "-u", "f", "./liby.a"];
         project.link(&[&["-o", "program", "start.o", "main.o"][..], &last].concat());
         assert_eq!(project.status(), 7);
-        // What was not linked is not among the plain objects.
+        // Members that were not linked are not among the plain objects.
         let mut plain = project.told("plain");
         plain.iter_mut().for_each(|name| *name = name.trim_start_matches("./").to_owned());
         plain.sort();
@@ -114,7 +114,7 @@ fn the_first_of_shared_and_static_libraries_is_taken() {
         run(project.command(project.linker).args(["-shared", "-o", "liba.so", "shared.o"]));
         let start = ["-o", "program", "start.o", "main.o", "-L."];
         let mold = project.linker == "mold";
-        // lld names it for programs without libraries, too, and they fail.
+        // lld records the loader in programs without libraries, too, and they fail.
         let loader = ["-dynamic-linker", "/lib64/ld-linux-x86-64.so.2"];
         for (libraries, status, shared) in [
             (&["-la"][..], 5, true),
@@ -158,7 +158,7 @@ fn whole_archives_are_linked_whole() {
 #[test]
 fn functions_of_several_modules_are_linked_once() {
     each(|project| {
-        // Who comes first wins, also where that is a plain object.
+        // The first definition wins, even if it is in a plain object.
         let head = "extern \"C\" { int a(); int in(); int replaced(); }";
         let one = format!("{head} extern \"C\" inline int in() {{ return VALUE(2); }}");
         let weak = "extern \"C\" __attribute__((weak)) int replaced() { return VALUE(64); }";
@@ -235,7 +235,7 @@ fn response_files_hold_any_words() {
         fs::write(project.path("outer"), "-o 'program' start.o @inner").unwrap();
         project.link(&["@outer"]);
         assert_eq!(project.status(), 3);
-        // Such that the command is longer than what is given to a process.
+        // The command is so long that the linker gets it in a response file.
         let long: Vec<String> = (0..4000).map(|n| format!("-L{}{n}", "x".repeat(40))).collect();
         fs::write(project.path("long"), long.join("\n")).unwrap();
         project.link(&["@outer", "@long"]);

@@ -1,4 +1,4 @@
-//! Partial links: objects of which several modules are, and objects that tools have changed.
+//! Partial links: objects that are joined of several modules, and objects that tools have changed.
 
 use std::fs;
 use std::process::Command;
@@ -34,7 +34,7 @@ fn joined_objects_are_linked_with_the_code_of_their_modules() {
             for flag in ["-r", "-relocatable"] {
                 project.link(&[&[flag, "-o", "sub/joined.o", "-Map", "map"], inputs].concat());
                 assert_eq!(project.generated().0, 0);
-                // What it is made of is in it.
+                // The joined object contains its inputs.
                 for gone in ["main.o", "libx.a"] {
                     fs::rename(project.path(gone), project.path(&format!("{gone}.away"))).unwrap();
                 }
@@ -66,7 +66,7 @@ fn joined_objects_are_joined_again_and_stand_in_archives() {
         project.link(&["-r", "-o", "outer.o", "inner.o", "main.o"]);
         project.link(&["-o", "program", "start.o", "outer.o"]);
         assert_eq!((project.status(), project.generated().1.len()), (7, 2));
-        // The inputs of inputs are there once.
+        // The object contains the inputs of its inputs once.
         let size = |name: &str| fs::metadata(project.path(name)).unwrap().len();
         assert!(
             size("outer.o") < 2 * (size("inner.o") + size("main.o")),
@@ -91,7 +91,7 @@ fn joined_objects_of_one_module_keep_what_else_is_in_them() {
         project.link(&["-r", "-o", "joined.o", "a.o", "b.o"]);
         project.link(&["-o", "program", "start.o", "main.o", "joined.o"]);
         assert_eq!(project.status(), 7);
-        // Nobody has kept it here.
+        // Here, the inputs were not kept.
         join_by_linker(&project, &["a.o", "b.o"]);
         let said = project.fails(&["-o", "program", "start.o", "main.o", "joined.o"]);
         assert!(said.contains("joined.o: `ld -r` has joined it with other objects"), "{said}");

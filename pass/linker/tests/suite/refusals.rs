@@ -1,4 +1,4 @@
-//! Links that fail, that are somebody else's, and that do not stay as they were.
+//! Links that fail, links that the linker does alone, and links that generated code changes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -111,10 +111,10 @@ fn what_generated_code_links_gets_code_as_well() {
         assert_eq!(project.status(), 7);
         let expected = ["libx.a(last.o)".to_owned(), "libx.a(late.o)".into(), "main.o".into()];
         assert_eq!(project.generated(), (2, expected.to_vec()));
-        // Whoever generates code reads skeletons, of all modules.
+        // The generator reads the skeletons of all modules.
         let sections = fs::read_to_string(project.path("sections")).unwrap();
         assert!(sections.contains(".pcce.module") && !sections.contains(".pcce.code"), "{sections}");
-        // Through a member with code of its own, and by what is linked besides.
+        // A member with code of its own, or a further object, needs the module.
         project.plain("late.o", "int last(void); int late(void) { return last() + 2; }");
         project.archive("qc", "liby.a", &["late.o", "last.o"]);
         project.plain("further.o", "int last(void); int further(void) { return last(); }");
@@ -155,7 +155,7 @@ fn further_objects_are_linked_before_the_libraries() {
         project.extra.borrow_mut().push(project.path("further.o"));
         project.link(&["-o", "program", "start.o", "main.o", "libx.a"]);
         assert_eq!(project.status(), 7);
-        // Also if the module is in a library itself.
+        // The same holds if the module is in a library itself.
         project.archive("qc", "libm.a", &["main.o"]);
         project.link(&["-o", "program", "start.o", "libx.a", "libm.a"]);
         assert_eq!(project.status(), 7);
@@ -179,7 +179,7 @@ fn files_that_nobody_names_are_refused() {
         project.module("main.o", CALLS_A);
         project.module("a.o", "int a(void) { return VALUE(2); }");
         project.archive("qc", "libreal.a", &["a.o"]);
-        // What a script includes is not looked into; gold knows no such scripts.
+        // Scripts that a script includes are not read; gold knows no such scripts.
         if project.linker == "ld.gold" || project.linker == "mold" {
             return;
         }
@@ -214,7 +214,7 @@ fn a_damaged_id_is_an_error() {
     });
 }
 
-/// A linker that does what a script does.
+/// A linker that runs a script.
 fn linker(project: &Project, script: &str) {
     fs::write(project.path("linker"), format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(project.path("linker"), fs::Permissions::from_mode(0o755)).unwrap();

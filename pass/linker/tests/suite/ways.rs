@@ -50,7 +50,7 @@ fn files_that_scripts_name_get_their_code() {
                 (1, ["a.o", "libb.a(b.o)", "libc.a(c.o)", "main.o"].map(Into::into).into())
             );
         };
-        // As inputs, found by `-l`, and one by another; names in quotes and by `-l`.
+        // Scripts as inputs, found by `-l`, and named by another script; names in quotes and by `-l`.
         write(
             "all",
             "/* INPUT(unused.o) */ INPUT(parts/a.o) GROUP ( parts/libb.a -lc \"parts/with space.o\" )",
@@ -73,12 +73,12 @@ fn files_that_scripts_name_get_their_code() {
                 generated(option);
             }
         }
-        // What is beside the script stays what it was, and so does what is in a folder.
+        // A name of a file beside the script leads to the same file, and so does a name in a folder.
         write("parts/beside", "INPUT(a.o libb.a libc.a \"with space.o\")");
         let beside = project.try_link(&[&words[..], &["-Lparts", "parts/beside"]].concat());
         assert!(beside.status.success(), "{}", crate::project::text(&beside.stderr));
         generated(&["beside"]);
-        // One file by a script and by the command line.
+        // A script and the command line name one file.
         write("twice", "GROUP(parts/libb.a parts/libc.a)");
         project.link(&[&words[..], &["parts/a.o", "parts/with space.o", "twice", "parts/libb.a"]].concat());
         generated(&["twice"]);
@@ -104,7 +104,7 @@ fn scripts_find_files_by_their_names() {
         fs::write(project.path("script"), script).unwrap();
         project.link(&["-T", "script", "-o", "program", "start.o", "main.o", "libx.a"]);
         assert_eq!(project.status(), 7);
-        // As if the code had been there all along.
+        // The result is as if the code had been there from the beginning.
         fs::create_dir(project.path("plain")).unwrap();
         for (number, name) in ["main.o", "a.o", "first.o"].into_iter().enumerate() {
             let generated = project.path(&format!("generated/{number}.o"));

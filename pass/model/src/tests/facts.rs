@@ -1,4 +1,4 @@
-//! What follows from the facts, for small programs.
+//! The derived facts of small programs.
 
 use std::path::PathBuf;
 
@@ -56,7 +56,7 @@ fn tail_calls_of_silent_functions_are_silent() {
     for open in [false, true] {
         let all = program(&Mode { silent: true, open, ..MODULE }, &functions);
         assert_eq!(silent(&all), ["match", "repeat"]);
-        // Who is on the cycle may have come back to itself.
+        // A function on the cycle may have come back to itself.
         let left_to: Vec<bool> = all.functions.iter().map(|f| !f.tail_groups.is_empty()).collect();
         assert_eq!(left_to, [false, true, true, false, open], "{open}");
     }
@@ -74,7 +74,7 @@ fn silent_functions_push_for_nobody() {
 }
 
 #[test]
-fn whoever_keeps_the_state_is_not_silent() {
+fn functions_that_keep_the_state_are_not_silent() {
     let plain = || local("f", &[]);
     let kept = [
         Function { reads_state: true, ..plain() },
@@ -151,14 +151,14 @@ fn must_push(mode: &Mode<'_>, callee: Function) -> bool {
 }
 
 #[test]
-fn who_cannot_be_entered_with_a_number_is_pushed_for() {
+fn callers_push_for_functions_that_cannot_be_entered_with_an_id() {
     assert!(!must_push(&MODULE, local("f", &[])));
     assert!(must_push(&MODULE, Function { unannounced: Unannounced::AnyId, ..local("f", &[]) }));
-    // It pushes at its entry, since nothing can be put in front of it.
+    // The function pushes at its entry, since nothing can be put before it.
     assert!(must_push(&MODULE, Function { can_be_diverted: false, ..exported("f", &[]) }));
     assert!(!must_push(&MODULE, Function { can_be_diverted: false, ..local("f", &[]) }));
     assert!(!must_push(&EXECUTABLE, Function { can_be_diverted: false, ..exported("f", &[]) }));
-    // It leaves its activation: of a module it must have begun the sub-path.
+    // The function leaves its activation: in a module, it must have begun the sub-path.
     assert!(must_push(&MODULE, leaving(local("f", &[]), away())));
 }
 
@@ -179,7 +179,7 @@ fn a_function_that_pushes_at_its_entry_cannot_leave() {
 }
 
 #[test]
-fn groups_say_who_may_stand_in_the_place_of_what_was_called() {
+fn groups_name_the_functions_that_may_replace_a_callee() {
     let pointer = Pointer { ty: TypeId(1), is_virtual: None };
     let mut reached = pointed_to(local("reached", &[]));
     reached.ty = TypeId(1);
@@ -196,8 +196,8 @@ fn groups_say_who_may_stand_in_the_place_of_what_was_called() {
         ],
     );
     let groups: Vec<Option<u32>> = whole.functions[0].calls.iter().map(|call| call.tail_group).collect();
-    // Two calls with one group, since both end in `plain`; no function of the type leaves that the pointer
-    // calls.
+    // Two calls with one group, since both end in `plain`; the function that the pointer calls leaves to no
+    // other.
     assert_eq!(groups, [Some(0), Some(0), Some(1), None, None]);
     assert_eq!(whole.functions[4].tail_groups, [0]);
     assert_eq!(whole.functions[5].tail_groups, [1]);
@@ -260,9 +260,9 @@ fn copies_of_a_call_are_compared_with_the_same_targets() {
     assert_eq!(found, [(2, 1, 2), (2, 2, 8), (1, 2, 9), (0, 1, 50), (0, 2, 0)]);
 }
 
-/// Where strings of the C++ library call a copy of its own code, or what calls nothing back, they are
-/// trusted; where they may call what looks, they are not. A template that the library does not have is none
-/// of theirs.
+/// Strings of the C++ library are trusted if they call a copy of its own code, or functions that call nothing
+/// back, but not if they may call a function that looks at the context. An instance of a template that the
+/// library lacks is no member of its strings.
 #[test]
 fn strings_are_trusted_unless_what_they_call_may_look() {
     let lists = NoCallback::new(true, &Wanted::default(), false).trusting_cxx();
@@ -293,7 +293,7 @@ fn strings_are_trusted_unless_what_they_call_may_look() {
             assert!(looks(&copy, inner, called), "{called}");
         }
     }
-    // Nobody else can name it, but by an alias.
+    // Other code can name it by an alias only.
     let hidden = Function { external: false, ..of(&create, &looking) };
     assert!(!lists.look_within_strings(std::slice::from_ref(&hidden)));
     let aliased = Function { aliases: vec![create.clone()], ..local("own", &looking) };

@@ -1,4 +1,4 @@
-//! Programs of a few lines: what follows from their facts, and what is planned for them.
+//! Programs of a few lines: their derived facts, and their plans.
 
 mod facts;
 mod numbers;

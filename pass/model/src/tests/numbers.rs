@@ -7,8 +7,7 @@ use crate::numbers::{Numbers, Place};
 use crate::testing::*;
 use crate::{Call, CallKind, Function, Mode, Program, RuntimeCall};
 
-/// A capture that is executed so often, in a line of a function that was inlined into others in these lines. Calls are
-/// told by their block in these tests.
+/// A capture with this number of expected executions.
 fn takes(frequency: f64) -> Call {
     Call { frequency, ..call(CallKind::Runtime(RuntimeCall::Context)) }
 }
@@ -45,8 +44,7 @@ impl Case {
 
 #[test]
 fn each_inline_stack_has_a_range() {
-    // In `main`, wherever `ev` (1) was inlined: into `a` (2) in lines 10 and 11, where it stands in two lines, and into
-    // `b` (3).
+    // `ev` (1), which takes numbers in two lines, was inlined into `a` (2) in lines 10 and 11, and into `b` (3).
     let inlined: [&[Location]; 5] = [
         &[location(1, 5), location(2, 10)],
         &[location(1, 6), location(2, 10)],
@@ -65,7 +63,7 @@ fn each_inline_stack_has_a_range() {
         (0..5).map(|call| numbers.of(&whole.encoding, FunctionId::new(0), call).unwrap()).collect();
     assert_eq!(captures.iter().map(|capture| capture.call).collect::<Vec<_>>(), [0, 0, 2, 3, 0]);
     assert_eq!(captures.iter().map(|capture| capture.base).collect::<Vec<_>>(), [1, 1, 2, 3, 1]);
-    // The process gives a library's numbers, in which the line is.
+    // The process gives a library's numbers, which contain the line.
     let library = case(&MODULE, &functions, &[&inlined]);
     assert_eq!(library.places(false), [(None, true); 4]);
     let numbers = library.numbers(false);

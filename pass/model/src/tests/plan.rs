@@ -1,4 +1,4 @@
-//! What is planned for small programs, and what their dictionaries say.
+//! The plans of small programs, and their dictionaries.
 
 use pcce_dictionary as dictionary;
 use pcce_encoding::{EdgeId, Encoding, FlowBlock, FunctionId};
@@ -14,7 +14,7 @@ use crate::{
 use crate::{copies, thunks};
 use Action::{Add, None as Nothing};
 
-/// Code of which everything is known that is asked.
+/// Code with the same answers for all its functions and calls.
 struct Stub {
     flow: Vec<FlowBlock>,
     fits_thunk: bool,
@@ -63,7 +63,7 @@ fn plan_of(mode: &Mode<'_>, functions: &[Function]) -> Plan {
     planned(&program, &encode(&program), "", &straight())
 }
 
-/// What is done at the calls of a function.
+/// The actions at the calls of a function.
 fn actions(plan: &Plan, function: usize) -> Vec<Action> {
     plan.functions[function].calls.iter().map(|call| call.action).collect()
 }
@@ -101,7 +101,7 @@ fn calls_add_what_tells_them_apart_and_each_has_a_site() {
     let mut starts: Vec<u64> = encoding.edges[1..].iter().map(start).collect();
     starts.sort_unstable();
     assert_eq!(starts, [0, 1, 2]);
-    // With its offset, what a call adds is the same number.
+    // A call adds the start of its edge, corrected by the offsets of both functions.
     for (call, edge) in plan.functions.iter().flat_map(|f| &f.calls).zip(&encoding.edges) {
         let offset = |f: u32| encoding.functions[f as usize].id_offset as u64;
         let site = &symbols.sites[edge.site as usize];
@@ -153,12 +153,12 @@ fn open_calls_add_in_executables_and_push_in_modules() {
     let whole = plan_of(&EXECUTABLE, &functions);
     let mut starts: Vec<u64> = whole.encoding.edges.iter().map(start).collect();
     starts.sort_unstable();
-    // Id 0 is of whoever begins in a target without an open call.
+    // Id 0 is for a sub-path that begins in a target without an open call.
     assert_eq!(starts, [1, 2]);
     assert!(matches!(whole.encoding.edges[0].code, dictionary::EdgeCode::Open(_)));
     assert_eq!(whole.symbols.sites[0].kind, dictionary::SiteKind::Indirect);
     assert_eq!(whole.encoding.open_num_cc, Some(3));
-    // Who leaves the executable pushes 0: other modules look at the id.
+    // A call that leaves the executable pushes 0: other modules look at the id.
     assert_eq!(actions(&whole, 0)[2], Action::Push(Push::Zero));
     let module = plan_of(&MODULE, &functions);
     assert_eq!(actions(&module, 0), [Action::Push(Push::Zero); 3]);
@@ -194,7 +194,8 @@ fn pushes_are_required_of_callers_of_functions_that_leave() {
     assert_eq!(module.encoding.edges[0].code, dictionary::EdgeCode::Required);
     assert_eq!(module.functions[1].leaves, plan::Leaves::Marking);
     let whole = plan_of(&EXECUTABLE, &[exported("main", &[direct(1), direct(1)]), f]);
-    // An open call has one number for all that it may reach, and its group says who may stand there.
+    // An open call has one number for all functions that it may reach, and its group names those that may
+    // replace the callee.
     assert!(matches!(whole.encoding.edges[0].code, dictionary::EdgeCode::Open(_)));
     assert_eq!(whole.symbols.sites[0].tail_group, Some(0));
     assert_eq!(whole.symbols.leaving_groups, [0]);
@@ -204,7 +205,7 @@ fn pushes_are_required_of_callers_of_functions_that_leave() {
 }
 
 #[test]
-fn functions_that_are_entered_anyhow_have_a_site_of_their_own() {
+fn functions_that_may_be_entered_with_any_id_have_a_site_of_their_own() {
     let malloc = Function { unannounced: Unannounced::AnyId, ..exported("malloc", &[external("mmap")]) };
     let plan = plan_of(&EXECUTABLE, &[exported("main", &[direct(1)]), malloc]);
     assert_eq!(actions(&plan, 0), [Action::Push(Push::Relative)]);
@@ -222,13 +223,13 @@ fn a_thread_is_created_where_the_context_is_taken_before() {
     assert_eq!(plan.symbols.sites[0].kind, dictionary::SiteKind::Capture);
 }
 
-/// A function with calls in these blocks, of `callee`, from which all add.
+/// A function with three calls that add, the last two in these blocks, and their callee.
 fn three_adding(first: u32, second: u32) -> Vec<Function> {
     let within = |block| Call { block, ..direct(1) };
     vec![exported("main", &[within(0), within(first), within(second)]), pointed_to(local("f", &[]))]
 }
 
-/// For each call, whether the state that it needs is kept in front of it and behind it.
+/// For each call, whether a state is kept before it, and the state that it needs after it.
 fn kept(plan: &Plan) -> Vec<(bool, bool)> {
     let kept = |call: &PlannedCall| (call.before != State::Found, call.behind == call.needs());
     plan.functions[0].calls.iter().map(kept).collect()
@@ -238,7 +239,7 @@ fn kept(plan: &Plan) -> Vec<(bool, bool)> {
 fn additions_stay_until_the_next_one_of_the_block() {
     let plan = plan_of(&MODULE, &three_adding(0, 0));
     assert_eq!(kept(&plan), [(false, true), (true, true), (true, false)]);
-    // Not where something looks, or brings another state.
+    // Not in functions that look at the state, or get another one.
     for special in [
         Function { reads_state: true, ..three_adding(0, 0)[0].clone() },
         Function { returns_twice: true, ..three_adding(0, 0)[0].clone() },
@@ -259,7 +260,7 @@ fn a_frame_stays_until_the_next_push() {
     let compared = || Call { compared: true, ..indirect() };
     let three = [external("a"), indirect(), external("b")];
     assert_eq!(of(&MODULE, &three), [(false, true), (true, true), (true, false)]);
-    // A context is taken in front of the call.
+    // A context is taken before the call.
     assert_eq!(of(&EXECUTABLE, &[external("a"), external(STD_THREAD)]), [(false, false); 2]);
     // A relative push needs the id.
     assert_eq!(
@@ -269,7 +270,7 @@ fn a_frame_stays_until_the_next_push() {
 }
 
 #[test]
-fn the_frame_begins_in_front_of_loops_that_push() {
+fn the_frame_begins_before_loops_that_push() {
     // Block 0 leads to the loop of block 1, and that to block 2.
     let flow = vec![
         FlowBlock { frequency: 1.0, ways: vec![way(1, 1.0)], ..FlowBlock::default() },
@@ -286,7 +287,7 @@ fn the_frame_begins_in_front_of_loops_that_push() {
     let begins = of(&functions);
     assert_eq!(begins.at_ends.into_iter().collect::<Vec<_>>(), [0]);
     assert!(begins.at_pushes.is_empty() && begins.on_ways.is_empty());
-    // One that may bring another state begins its frame at each push.
+    // A function that may switch to another state begins its frame at each push.
     let begins = of(&[Function { reads_state: true, ..functions[0].clone() }]);
     assert_eq!(begins.at_pushes.into_iter().collect::<Vec<_>>(), [0, 1]);
     assert!(begins.at_ends.is_empty());
@@ -295,7 +296,7 @@ fn the_frame_begins_in_front_of_loops_that_push() {
 
 #[test]
 fn an_addition_does_not_stay_where_the_frame_begins() {
-    // The invoke that adds ends block 0, in front of which the frame of the pushes behind it begins.
+    // The invoke that adds ends block 0. The frame of the later pushes begins before it.
     let flow = vec![
         FlowBlock { frequency: 1.0, ways: vec![way(1, 1.0)], ..FlowBlock::default() },
         FlowBlock { frequency: 100.0, ways: vec![way(1, 0.99), way(2, 0.01)], ..FlowBlock::default() },
@@ -313,7 +314,7 @@ fn an_addition_does_not_stay_where_the_frame_begins() {
 }
 
 #[test]
-fn seldom_pushes_go_through_thunks() {
+fn rare_pushes_go_through_thunks() {
     let cold = Call { frequency: 0.1, may_be_jump: true, ..external("report") };
     let functions = [
         exported("main", &[direct(1), direct(2)]),
@@ -326,7 +327,7 @@ fn seldom_pushes_go_through_thunks() {
     let made = thunks::outline(&mut whole, &mut encoding, &straight());
     let names: Vec<&str> = made.iter().map(|thunk| &*thunk.name).collect();
     assert_eq!(names, ["seldom.pcce_push", "seldom.pcce_push.2"]);
-    // They come in front of the open node.
+    // Thunks come before the open node.
     assert_eq!(whole.functions.len(), 5);
     assert_eq!(whole.graph.open_node(), Some(FunctionId::new(open.index() as u32 + 2)));
     let plan = planned(&whole, &encoding, "", &straight());
@@ -336,7 +337,7 @@ fn seldom_pushes_go_through_thunks() {
     assert!(plan.functions[1].frame.is_none() && plan.functions[3].frame.is_some());
     let thunk = &plan.symbols.functions[3];
     assert!(thunk.push_thunk && thunk.jumped_to);
-    // Nothing goes through a thunk that could see it.
+    // A call does not go through a thunk if the callee could see it.
     let mut whole = program(&EXECUTABLE, &functions);
     assert_eq!(
         thunks::outline(&mut whole, &mut encoding.clone(), &Stub { fits_thunk: false, ..straight() }),
@@ -344,7 +345,7 @@ fn seldom_pushes_go_through_thunks() {
     );
 }
 
-/// The compiler has made three calls of each.
+/// Three copies of a call.
 fn copied(call: &Call, copy: u32) -> Vec<Call> {
     (0..3).map(|block| Call { block, copy: Some(copy), ..call.clone() }).collect()
 }
@@ -363,7 +364,7 @@ fn copies_of_a_call_are_one_edge_and_one_site() {
     let plan = planned(&program, &encoding, "", &source);
     let sites = |f: usize| plan.functions[f].calls.iter().map(|call| call.site).collect::<Vec<_>>();
     assert_eq!(sites(0), [0, 0, 0, 1, 2, 2, 2]);
-    // The number alone does not make them one: they call the same.
+    // The number alone does not make calls one: copies have the same callee.
     assert_eq!(sites(1), [3, 3, 3, 4, 4, 4]);
     assert_eq!(plan.encoding.edges.len(), 3);
     let actions = actions(&plan, 0);
@@ -392,7 +393,7 @@ fn copies_of_a_call_go_through_one_thunk() {
     assert!(whole.functions[2].calls[0].copy.is_none());
 }
 
-/// Calls of one line each, with so many types of arguments.
+/// Calls, each with its line (0: unknown) and a number for the types of its arguments.
 struct Lines(Vec<(u32, u32)>);
 
 impl Source for Lines {
@@ -432,7 +433,7 @@ fn copies_call_the_same_in_the_same_place_and_in_the_same_way() {
 }
 
 #[test]
-fn where_nothing_is_done_behind_a_call_it_may_become_a_jump() {
+fn a_call_with_nothing_after_it_may_become_a_jump() {
     let jump = |call: Call| Call { may_be_jump: true, ..call };
     let functions = [
         exported("main", &[jump(direct(1)), direct(2), jump(direct(3)), direct(3)]),

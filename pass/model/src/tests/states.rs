@@ -1,4 +1,5 @@
-//! Which states functions keep between their calls: on every way through them, each call has the state that it needs.
+//! The states that functions keep between their calls: on every way through them, each call has the state that it
+//! needs.
 
 use std::collections::BTreeSet;
 
@@ -175,13 +176,13 @@ fn a_loop_keeps_what_its_call_needs() {
         let update = |(block, way), from, to| Update { block, way, from, to };
         assert_eq!(code.updates, [update(into, State::Found, needed), update(out, needed, State::Found)]);
     }
-    // Not if few of its rounds come to the call.
+    // Not if few rounds of the loop reach the call.
     let mut flow = a_loop();
     flow[1].ways = vec![way(3, 0.001), way(1, 0.969), way(2, 0.03)];
     flow.push(block(0.03, &[(1, 1.0)]));
     let code = Code::new(flow.clone(), &[(3, PUSH, 7, false)]);
     assert_eq!(code.updates, []);
-    // A call of a few rounds does not keep the others from it.
+    // A call in few rounds does not prevent it for the other call.
     let code = Code::new(flow, &[(1, PUSH, 7, false), (3, Action::None, 8, false)]);
     let pushed = State::Pushed(Push::Relative, 7);
     assert_eq!([code.calls[0].before, code.calls[0].behind], [pushed; 2]);

@@ -15,7 +15,7 @@ bool realignsStack(const Function &F) {
     return false;
   if (F.hasFnAttribute("stackrealign") || F.hasFnAttribute(Attribute::StackAlignment))
     return true;
-  // What callers keep.
+  // The alignment that callers keep.
   Align Kept(16);
   if (unsigned Override = F.getParent()->getOverrideStackAlignment())
     Kept = std::min(Kept, Align(Override));
@@ -139,7 +139,7 @@ private:
     Code.push_back(ConstantExpr::getTrunc(Distance, Type::getInt32Ty(C)));
   }
 
-  // Assembly that changes the word; it returns whether the flag is set that it leaves, if one is named.
+  // Emits assembly that changes the word. If a flag is named, returns whether the assembly leaves it set.
   static Value *change(IRBuilder<> &B, const std::string &Asm, const std::string &Flag, Value *Word) {
     const std::string Constraints =
         (Flag.empty() ? "" : "={@cc" + Flag + "},") + "=*m,*m,~{dirflag},~{fpsr},~{flags}";

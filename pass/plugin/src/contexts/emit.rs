@@ -54,11 +54,11 @@ pub fn emit_addresses<'m>(
     }
     asm.push_str(".popsection\n");
     module.append_asm(&asm);
-    // Later passes of the compiler must not remove them.
+    // Later passes of the compiler must not remove the aliases.
     module.keep_aliases(&aliases);
 }
 
-/// Returns whether the name can stand in quotes in assembly.
+/// Returns whether the name can be quoted in assembly.
 pub fn can_be_written(name: &str) -> bool {
     !name.contains(['"', '\\', '\n', '\0'])
 }

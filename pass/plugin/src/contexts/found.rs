@@ -11,19 +11,19 @@ use crate::handles::FunctionCode;
 use crate::llvm::{Address, Block, Builder, Instruction, Word};
 use pcce_abi::layout;
 use pcce_model::Function;
-use pcce_model::plan::{Action, PlannedFunction};
+use pcce_model::plan::PlannedFunction;
 use pcce_model::states::{RARELY, known};
 
 /// The place of the state.
 pub enum Found<'m> {
-    /// None: the state is not needed.
+    /// The state is not needed.
     NotNeeded,
     /// Values that are read at the entry.
     Read(Word<'m>, Address<'m>),
     /// The frame for pushes: all calls that may throw push.
     InFrame(Address<'m>),
-    /// Two words on the stack, in the order of a frame. They are written in front of these calls, together
-    /// with the calls' own actions, and of these other instructions. (If they were in the order of the
+    /// Two words on the stack, in the order of a frame. They are written before these calls, together with
+    /// the calls' own actions, and before these other instructions. (If they were in the order of the
     /// thread's block, LLVM would copy both at once, which the decoder does not follow.)
     Written(Address<'m>, HashSet<Instruction<'m>>, Vec<Instruction<'m>>),
 }
@@ -34,8 +34,8 @@ impl<'m> Found<'m> {
         Self::Read(b.load_word(symbols.id), b.load_address(symbols.top))
     }
 
-    /// Chooses the frame of the function's pushes (`frame`) if possible, or two words, which are written in
-    /// front of the first call of each block that ends with an invoke, before any action of that call, unless
+    /// Chooses the frame of the function's pushes (`frame`) if possible, or two words, which are written
+    /// before the first call of each block that ends with an invoke, before any action of that call, unless
     /// another block has written them on all paths. None if they cannot be written there, or would be written
     /// too often.
     pub fn written_late(
@@ -53,7 +53,7 @@ impl<'m> Found<'m> {
         for call in &planned.calls {
             let value = code.calls[call.call];
             first.entry(value.block()).or_insert(call.call);
-            pushes.extend(matches!(call.action, Action::Push(_)).then_some(*value));
+            pushes.extend(call.action.pushes().then_some(*value));
         }
         let (mut expected, mut calls, mut ends, mut others) = (0.0, HashSet::new(), Vec::new(), false);
         let blocks = code.value.blocks();
@@ -92,7 +92,7 @@ impl<'m> Found<'m> {
         !matches!(self, Self::NotNeeded)
     }
 
-    /// Writes the state in front of a call if necessary. `at` is where the call's own code begins.
+    /// Writes the state before a call if necessary. `at` is where the call's own code begins.
     pub fn write(&self, b: &Builder<'m>, symbols: &Symbols<'m>, call: Instruction<'m>, at: Instruction<'m>) {
         if let Self::Written(words, calls, _) = self
             && calls.contains(&call)
@@ -101,7 +101,7 @@ impl<'m> Found<'m> {
         }
     }
 
-    /// Writes the state where no call has code in front of it.
+    /// Writes the state at the ends of blocks without planned calls.
     pub fn write_at_ends(&self, b: &Builder<'m>, symbols: &Symbols<'m>) {
         let Self::Written(words, _, ends) = self else { return };
         for &end in ends {

@@ -11,7 +11,7 @@ use super::{emit, verify};
 use crate::handles::{Code, SecondBodies};
 use crate::llvm::{Address, Module};
 use pcce_model::bound::Width;
-use pcce_model::plan::{Action, Plan, PlannedFunction};
+use pcce_model::plan::{Plan, PlannedFunction};
 use pcce_model::thunks::Thunk;
 use pcce_model::{Function, Program};
 
@@ -27,7 +27,7 @@ pub struct Symbols<'m> {
     pub sites: Address<'m>,
     /// The values that calls add, if they are bound later.
     pub values: Option<Values>,
-    /// Verify mode.
+    /// The symbols of verify mode.
     pub verify: Option<verify::Symbols<'m>>,
 }
 
@@ -172,8 +172,7 @@ fn strip_memory_attributes(code: &Code<'_>, function: FunctionId, planned: &Plan
     }
     for call in &planned.calls {
         let instruction = code.call(function, call.call);
-        let changes =
-            call.replaceable || matches!(call.action, Action::Add(_) | Action::Push(_) | Action::Publish);
+        let changes = call.replaceable || call.action.changes_block();
         let callee = instruction.called().as_function().filter(|_| changes);
         for attribute in PROMISES {
             instruction.remove_attribute(attribute);

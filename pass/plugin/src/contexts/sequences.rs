@@ -3,23 +3,23 @@
 //! The emitted sequences, in C (`tls` is the thread's block, `frame` a local of the function):
 //!
 //! ```c
-//! // an addition; and two, with nothing between them that could look
+//! // an addition; and two, with nothing between them that could look at the context
 //! tls.id += c;  call;  tls.id -= c;
 //! tls.id += c;  call;  tls.id += d - c;  call;  tls.id -= d;
 //!
-//! // once in front of all pushes of an activation
+//! // once before all pushes of an activation
 //! frame.prev = tls.top; frame.id = tls.id;
 //!
 //! // a push
 //! frame.site = &sites[s];
 //! tls.top = &frame; tls.id = 0;  call;  tls.id = frame.id; tls.top = frame.prev;
 //!
-//! // two of them, and one in a loop: code without the pass may have left another state, so the frame is put on the
+//! // two pushes, and one in a loop: code without the pass may have left another state, so the frame is put on the
 //! // chain again
 //! a push;  call;  frame.site = &sites[t];  tls.top = &frame;  call;  a pop
 //! a push;  for (…) { tls.top = &frame;  call; }  a pop
 //!
-//! // a relative one, in executables with an open node
+//! // a relative push, in executables with an open node
 //! frame.site = &sites[s];
 //! tls.top = &frame + 1;  call;  tls.top = frame.prev;
 //!
@@ -32,10 +32,10 @@
 //! // a call that is published
 //! tls.call = &sites[s];  call;  tls.call = 0;
 //!
-//! // before a call that stays a tail call, behind a push or at the beginning of a thread:
+//! // before a call that stays a tail call, after a push or at the beginning of a thread:
 //! tls.top |= LEFT;
 //!
-//! // a function that an open call of another module's may reach, at its entry: a tail call of a function that pushes
+//! // a function that an open call of another module may reach, at its entry: a tail call of a function that pushes
 //! // with site 0 and calls f
 //! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);
 //!
@@ -45,7 +45,7 @@
 //! f.pcce_replaced(…) { if (f == own f) { f.pcce_bound = own f; return own f(…); }  a push;  f(…);  a pop }
 //! ```
 //!
-//! A function that cannot be diverted pushes itself, if necessary.
+//! A function that cannot be diverted pushes at its own entry, if necessary.
 //!
 //! A signal handler finds the id, or the frame that holds it, after each instruction. A frame is complete
 //! before it is on the chain, and it is on the chain from before the id is overwritten until the id is
@@ -105,7 +105,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     /// Rewrites the function. `stub`: it gets a stub, with this site ([`PlannedFunction::stub`]).
     pub fn run(mut self, stub: Option<u32>) {
         self.prologue();
-        // No terminator has updates in front of it yet.
+        // No terminator has updates before it yet.
         self.between_blocks();
         self.found.write_at_ends(self.b, self.symbols);
         for call in &self.planned.calls {
@@ -146,7 +146,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         let (value, name) = (self.code.value, &self.function.name);
         let call = value.thunk(&format!("{name}{STUB}"));
         let code = FunctionCode::of_thunk(call);
-        // The ids are the function's, and so is the record in verify mode.
+        // The stub has the function's ids, and its record in verify mode.
         let function = Function {
             calls: vec![pcce_model::Call::new(CallKind::External(name.clone()), self.function.ty)],
             unannounced: Unannounced::Never,
@@ -216,7 +216,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             return;
         }
         let b = self.b.prologue(self.code.value.entry().first());
-        // LLVM knows of no calls in assembly. It may write to the red zone if the function keeps nothing there.
+        // LLVM does not know of calls in assembly. Such a call writes to the red zone, so the frame must not be there.
         if facts::has_assembly(self.code.value) {
             self.code.value.keep_out_of_red_zone();
         }
@@ -245,8 +245,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             self.found = Found::written_late(b, self.function, self.planned, self.code, self.frame)
                 .unwrap_or_else(|| Found::here(b, self.symbols));
             if !matches!(self.found, Found::Read(..)) {
-                // In outlined code of a landing pad, an interrupted thread would not be known to be behind
-                // the call.
+                // If a thread were interrupted in outlined code of a landing pad, it would not be known that
+                // the thread is past the call.
                 self.code.value.keep_in_one_piece();
             }
         }
@@ -256,7 +256,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    /// Where the activation begins on the stack, as unwind tables count it.
+    /// The address where the activation begins on the stack, as unwind tables define it.
     fn canonical_frame_address(&self) -> Address<'m> {
         let (name, offset) = self.b.module.machine().canonical_frame_address();
         let function = self.b.module.external_function(name, Some(self.b.module.ptr()), &[]);
@@ -331,7 +331,8 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
     }
 
-    /// Begins the frame at its planned places outside of pushes, and updates the state where no call is.
+    /// Begins the frame at its planned places outside of pushes, and updates the state at planned places
+    /// without calls.
     fn between_blocks(&self) {
         let blocks = self.code.value.blocks();
         let on_edge = |from: u32, way: u32| {
@@ -402,7 +403,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         };
         self.found.write(self.b, self.symbols, *instruction, at);
         // The callee reaches frames and records of this activation through the thread's block.
-        let reaches = matches!(call.action, Action::Push(_) | Action::Publish)
+        let reaches = call.action.shows_memory()
             || self.entry_frame.is_some()
             || self.shadow.is_some();
         if call.keeps_frame || reaches {
@@ -410,7 +411,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         }
         let replaced = if let Action::Replace(runtime) = call.action { Some(runtime) } else { None };
         let shadow = self.shadow.filter(|_| replaced.is_none());
-        let acts = !matches!(call.action, Action::None | Action::Replace(_)) || call.creation_site.is_some();
+        let acts = call.action.changes_block() || call.creation_site.is_some();
         if acts || shadow.is_some() || [call.before, call.behind] != [State::Found; 2] {
             let behind = places::behind(instruction);
             self.b.before(at, *instruction);
@@ -436,7 +437,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             self.b.store(self.site(call.site), self.b.offset(shadow, layout::SHADOW_SITE));
             self.b.store(self.b.module.const_i64(0), self.b.offset(shadow, layout::SHADOW_LEFT));
         }
-        if let Action::Push(_) = call.action {
+        if call.action.pushes() {
             let frame = self.frame();
             if self.planned.frame.as_ref().is_some_and(|begins| begins.at_pushes.contains(&call.call)) {
                 self.begin(frame);

@@ -1,13 +1,14 @@
 //! The module's tables for verify mode: for each function, a record with its in-edges. The runtime decodes
 //! contexts with them while the program runs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use pcce_abi::tables::{self, Edge, Place, Table, WORD, Word};
 use pcce_abi::{self as abi, functions, layout};
-use pcce_dictionary::{EdgeCode, SiteKind};
+use pcce_dictionary::SiteKind;
 use pcce_model::Program;
-use pcce_model::plan::{Action, Plan};
+use pcce_model::plan::Plan;
+use pcce_model::verify::add_edge;
 
 use crate::llvm::{Address, Callee, Constant, Module, Variable};
 
@@ -23,7 +24,7 @@ pub struct Symbols<'m> {
     pub leave: Callee<'m>,
     /// Called where control arrives without a return.
     pub resume: Callee<'m>,
-    /// Called behind `pcce_context()`.
+    /// Called after `pcce_context()`.
     pub number: Callee<'m>,
     /// Address of `tls.shadow`.
     pub shadow: Address<'m>,
@@ -129,39 +130,25 @@ fn contents(program: &Program, plan: &Plan) -> tables::Program {
         ..tables::Function::default()
     }));
     let calls = plan.functions.iter().flat_map(|f| &f.calls);
-    let constants: HashMap<u32, u64> = calls
-        .filter_map(|call| match call.action {
-            Action::Add(constant) => Some((call.site, constant)),
-            _ => None,
-        })
-        .collect();
-    let mut starts = BTreeMap::new();
+    let constants: HashMap<u32, u64> = calls.map(|call| (call.site, call.action.added())).collect();
+    let mut starts = Vec::new();
     for edge in &plan.encoding.edges {
         let site = &plan.symbols.sites[edge.site as usize];
-        let called = match site.kind {
-            SiteKind::Direct(Some(callee)) => Some(callee as usize),
-            _ => None,
+        let row = Edge {
+            start: 0,
+            constant: constants.get(&edge.site).copied().unwrap_or(0),
+            caller: site.function as usize,
+            site: edge.site.into(),
+            group: site.tail_group.map(u64::from),
+            callee: match site.kind {
+                SiteKind::Direct(callee) => callee.map(|callee| callee as usize),
+                _ => None,
+            },
         };
-        let (start, callee) = match (edge.code, called) {
-            (EdgeCode::Add(start), callee) => (start, callee),
-            (EdgeCode::Open(start), _) => (start, open),
-            (_, Some(callee)) if open.is_some() => {
-                starts.insert(u64::from(edge.site), callee);
-                continue;
-            }
-            _ => continue,
-        };
-        if let Some(callee) = callee {
-            functions[callee].in_edges.push(Edge {
-                start,
-                constant: constants.get(&edge.site).copied().unwrap_or(0),
-                caller: site.function as usize,
-                site: edge.site.into(),
-                group: site.tail_group.map(u64::from),
-                callee: called,
-            });
-        }
+        add_edge(&mut functions, &mut starts, open, edge.code, row);
     }
-    tables::Program::new(functions, open, starts.into_iter().collect())
+    starts.sort_unstable();
+    starts.dedup();
+    tables::Program::new(functions, open, starts)
         .expect("names have no zero, and a plan names its own functions")
 }

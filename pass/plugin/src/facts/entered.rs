@@ -7,15 +7,14 @@ use super::inserted::{self, Inserted};
 use crate::llvm::{Function, Module};
 use pcce_model::{NoCallback, called_within, makes_streams, sets_handlers};
 
-/// How code outside the module's calls enters its functions: by names, and through pointers.
+/// How callers that the module does not show enter its functions: by name, and through pointers.
 pub struct Entered {
     inserted: Inserted,
-    /// True if functions of this module whose address is taken may be called without a push: in a shared
-    /// library or a separate module, streams that it makes call them, or calls that LLVM inserts reach
-    /// handlers that it sets.
+    /// True if functions of this module whose address is taken may be called without a push: by streams that
+    /// a shared library or a separate module makes, or as handlers that calls inserted by LLVM reach.
     by_pointer: bool,
-    /// True if such functions that take and return nothing may be called without a push: the module sets
-    /// handlers of C++.
+    /// True if those of these functions that take and return nothing may be called without a push, as C++
+    /// handlers that the module sets.
     as_handlers: bool,
     makes_streams: bool,
     sets_handlers: bool,
@@ -64,7 +63,7 @@ pub fn entered_unpushed<'m>(
     found
 }
 
-/// The functions of [`entered_unpushed`], without those that only handlers of C++ may be.
+/// The functions of [`entered_unpushed`], except those that are among them only as possible C++ handlers.
 pub fn entered_but_as_handlers<'m>(
     module: Module<'m>,
     no_callback: &NoCallback,

@@ -35,7 +35,7 @@ pub struct Knowledge<'a, 'm> {
     pub binding: Binding,
     /// The call graph will have an open node.
     pub open: bool,
-    /// The code is certainly an executable's that is encoded as a whole.
+    /// The code certainly belongs to an executable that is encoded as a whole.
     pub in_executable: bool,
     /// Functions that callers may enter without a push.
     pub unpushed: &'a HashSet<llvm::Function<'m>>,
@@ -69,7 +69,7 @@ pub fn gather<'m>(module: Module<'m>, knowledge: &Knowledge<'_, 'm>) -> (Gathere
         }
     }
     for ifunc in module.ifuncs().into_iter().filter(|ifunc| !ifunc.local) {
-        // Where it may be code without the pass, that may call one of the others back.
+        // If the resolver may choose code without the pass, that code may call another choice back.
         let chosen = results(ifunc.resolver);
         if chosen.iter().all(|chosen| chosen.is_some_and(|function| values.contains(&function))) {
             for function in chosen.into_iter().flatten().collect::<HashSet<_>>() {
@@ -152,7 +152,7 @@ impl<'m> Reader<'_, 'm> {
         (function, code)
     }
 
-    /// The facts about a function that need no look at its body.
+    /// The facts about a function that do not depend on its body.
     fn facts(&mut self, value: llvm::Function<'m>) -> Function {
         let external = !value.linkage().local;
         let places = |value: llvm::Function<'_>| {
@@ -206,8 +206,8 @@ impl<'m> Reader<'_, 'm> {
         }
     }
 
-    /// The kind of the call; none if the pass ignores it. Facts that the call shows about its function are
-    /// stored there.
+    /// The kind of the call; none if the pass ignores it. Facts that the call shows about its caller are
+    /// stored in `function` and `code`.
     fn kind(
         &mut self,
         call: llvm::Call<'m>,
@@ -227,7 +227,7 @@ impl<'m> Reader<'_, 'm> {
             Target::Intrinsic(value) => {
                 if let Some(&returns_twice) = self.builtin_jumps.get(&value) {
                     function.jumps_about = true;
-                    // The intrinsic lacks the attribute.
+                    // The intrinsic lacks the attribute `returns_twice`.
                     code.returns_twice.extend(returns_twice.then_some(call));
                 }
                 None

@@ -1,4 +1,4 @@
-//! Calls that LLVM inserts behind this pass. Functions of the program that they reach are entered without a
+//! Calls that LLVM inserts after this pass. Functions of the program that they reach are entered without a
 //! push.
 //!
 //! The pass inserts such calls itself where it can, before it reads the module ([`crate::prepare`]). The
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use crate::llvm::Module;
 use pcce_model::names;
 
-/// Functions that register functions of the program with callees of such calls: XRay's handlers, and the
+/// Functions that register functions of the program with callees of inserted calls: XRay's handlers, and the
 /// callbacks of the sanitizers' runtimes.
 const HANDLER_SETTERS: [&str; 12] = [
     "__xray_set_handler",

@@ -51,12 +51,13 @@ impl<'m> Uses<'m> {
         }
     }
 
-    /// The number of uses that are not counted.
+    /// The number of uses other than the known calls.
     pub fn others(&self, value: Operand<'m>) -> usize {
         value.use_count().saturating_sub(self.known.get(&value).copied().unwrap_or(0))
     }
 
-    /// The functions and aliases that are not local and have uses that are not counted.
+    /// The functions and aliases that are not local, and that are instrumented or have uses other than the
+    /// known calls.
     pub fn named(&self, module: Module<'m>, index: &HashMap<Function<'m>, FunctionId>) -> Vec<Named<'m>> {
         let aliases: Vec<Alias<'m>> = module.aliases().into_iter().filter(|a| !a.linkage().local).collect();
         // Code that reaches an alias names the alias.

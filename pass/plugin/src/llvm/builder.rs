@@ -1,4 +1,4 @@
-//! Emits instructions in front of a given one.
+//! Emits instructions before a given one.
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder as LlvmBuilder, BuilderError};
@@ -16,7 +16,7 @@ use super::value::cstring;
 use super::{Address, Call, Callee, Constant, Instruction, Module, Operand, Type, Word};
 use crate::machine::InlineAssembly;
 
-/// Emits instructions in front of a given one.
+/// Emits instructions before a given one.
 pub struct Builder<'m> {
     llvm: LlvmBuilder<'m>,
     /// The module it builds in.
@@ -33,7 +33,7 @@ impl<'m> Builder<'m> {
         Self { llvm, module }
     }
 
-    /// Sets the position to the front of `at`. New instructions get the location of `located`.
+    /// Sets the position to just before `at`. New instructions get the location of `located`.
     pub fn before(&self, at: Instruction<'m>, located: Instruction<'m>) -> &Self {
         at.raw();
         self.llvm.position_before(&at.0);
@@ -44,7 +44,7 @@ impl<'m> Builder<'m> {
         self
     }
 
-    /// Sets the position to the front of `at`. New instructions are part of the function's prologue.
+    /// Sets the position to just before `at`. New instructions are part of the function's prologue.
     pub fn prologue(&self, at: Instruction<'m>) -> &Self {
         at.raw();
         self.llvm.position_before(&at.0);
@@ -60,7 +60,7 @@ impl<'m> Builder<'m> {
         let block = self.llvm.get_insert_block().and_then(|block| block.get_parent());
         let kind = Attribute::get_named_enum_kind_id("safestack");
         if block.is_some_and(|f| f.get_enum_attribute(AttributeLoc::Function, kind).is_some()) {
-            // SAFETY: just made, in front of an instruction; the result is an address.
+            // SAFETY: just made, before an instruction; the result is an address.
             return Address(unsafe { PointerValue::new(pcce_shim_keep_on_stack(variable.as_value_ref())) });
         }
         Address(variable)
@@ -79,7 +79,7 @@ impl<'m> Builder<'m> {
         }
         let byte = self.module.context().i8_type();
         let offset = self.module.const_i64(offset).0;
-        // SAFETY: one index into bytes; that it stays within the variable is what the address is used for.
+        // SAFETY: one index into bytes; users of the address stay within the variable.
         Address(built(unsafe { self.llvm.build_in_bounds_gep(byte, base.0, &[offset], "") }))
     }
 
@@ -131,7 +131,7 @@ impl<'m> Builder<'m> {
         Word(unsafe { IntValue::new(call.as_value_ref()) })
     }
 
-    /// An instruction that does not throw.
+    /// Emits inline assembly that does not throw.
     fn assembly(
         &self,
         ty: FunctionType<'m>,
@@ -165,7 +165,7 @@ impl<'m> Builder<'m> {
     }
 
     /// Calls the function `name` of another object, which does not throw, with the arguments of `call` and
-    /// further ones. It returns what `call` does. All of these may be of any type.
+    /// further ones. It returns what `call` does. Arguments and result may be of any type.
     pub fn call_instead(&self, call: Call<'m>, name: &str, further: &[Constant<'m>]) -> Call<'m> {
         let own = (0..call.argument_count()).filter_map(|i| call.argument(i)).map(|v| v.raw());
         let mut arguments: Vec<LLVMValueRef> =
@@ -181,8 +181,8 @@ impl<'m> Builder<'m> {
         }
     }
 
-    /// Calls the function `name` of another object in front of an instruction: it returns nothing, and does
-    /// not throw. `keeps_registers`: by LLVM's calling convention `preserve_most`.
+    /// Calls the function `name` of another object before an instruction: it returns nothing, and does not
+    /// throw. `keeps_registers`: by LLVM's calling convention `preserve_most`.
     pub fn call_in_front_of(
         &self,
         at: Instruction<'m>,

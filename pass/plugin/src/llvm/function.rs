@@ -40,7 +40,7 @@ impl<'m> Function<'m> {
     /// # Safety
     /// A live value of the run's module, or null.
     pub(super) unsafe fn of(raw: LLVMValueRef) -> Option<Self> {
-        // SAFETY: by the contract; inkwell looks what it is.
+        // SAFETY: by the contract; inkwell checks its kind.
         unsafe { FunctionValue::new(raw) }.map(Self)
     }
 
@@ -118,7 +118,7 @@ impl<'m> Function<'m> {
     /// Replaces its body by this assembly.
     pub fn replace_body(self, assembly: &str) {
         // SAFETY: live function; the text is copied. Handles into the body are not used again: nobody reads a
-        // function behind this.
+        // function after this.
         unsafe { pcce_shim_replace_body(self.raw(), assembly.as_ptr(), assembly.len()) }
     }
 
@@ -152,8 +152,8 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_is_interrupt_handler(self.raw()) }
     }
 
-    /// Returns whether [`Function::divert`] can be: not of a variadic function, nor of one whose calling
-    /// convention forbids the call or the jump.
+    /// Returns whether [`Function::divert`] is possible: not for a variadic function, nor for one whose
+    /// calling convention forbids the call or the jump.
     pub fn can_be_diverted(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_can_be_diverted(self.raw()) }
@@ -181,7 +181,7 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_trace_entry(self.raw(), name.as_ptr(), name.len()) }
     }
 
-    /// Returns whether the function can stand twice in the module.
+    /// Returns whether the module can have a copy of the function.
     pub fn can_be_copied(self) -> bool {
         // SAFETY: live function with a body.
         unsafe { pcce_shim_can_be_copied(self.raw()) }
@@ -208,7 +208,7 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_trace_check(self.raw(), word, number, name.as_ptr(), name.len()) }
     }
 
-    /// A name for the place so many bytes behind the function's beginning, which ends with the object.
+    /// A name, local to the object, for the place `bytes` bytes after the function's beginning.
     pub fn place_behind(self, name: &str, bytes: u64) -> Alias<'m> {
         let name = format!("\u{1}{name}");
         // SAFETY: a live function with a body; the name is copied. The result is an alias.
@@ -232,7 +232,7 @@ impl<'m> Function<'m> {
         unsafe { Operand::new(self.raw()) }
     }
 
-    /// Returns whether anything in the module uses the function but to call it.
+    /// Returns whether the module uses the function other than to call it.
     pub fn has_address_taken(self) -> bool {
         // SAFETY: live function.
         unsafe { pcce_shim_has_address_taken(self.raw()) }
@@ -359,7 +359,7 @@ impl<'m> Block<'m> {
     /// The block that is executed exactly when control goes from `from`, which leads here, to this one: this
     /// one, or a new one between them.
     pub fn on_edge_from(self, from: Block<'m>) -> Block<'m> {
-        // SAFETY: live blocks with an edge between them; what splits the edge deletes nothing that was there.
+        // SAFETY: live blocks with an edge between them; splitting the edge deletes nothing.
         let split = unsafe {
             if !pcce_shim_unique_predecessor(self.0.as_mut_ptr()).is_null() {
                 return self;
@@ -371,7 +371,7 @@ impl<'m> Block<'m> {
 }
 
 impl Module<'_> {
-    /// The function's blocks have changed: what LLVM knows of them is not so any more.
+    /// Discards LLVM's analyses of the function, whose blocks have changed.
     pub fn blocks_changed(self, function: Function<'_>) {
         // SAFETY: the function analyses of the running pass manager, and a live function.
         unsafe { pcce_shim_blocks_changed(self.0.analyses, function.raw()) }

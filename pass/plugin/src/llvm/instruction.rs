@@ -101,13 +101,13 @@ impl<'m> Instruction<'m> {
         self.0.get_opcode()
     }
 
-    /// The instruction in front of this one in its block.
+    /// The instruction before this one in its block.
     pub fn previous(self) -> Option<Self> {
         self.raw();
         self.0.get_previous_instruction().map(Self)
     }
 
-    /// The instruction behind this one in its block.
+    /// The instruction after this one in its block.
     pub fn next(self) -> Option<Self> {
         self.raw();
         self.0.get_next_instruction().map(Self)
@@ -153,8 +153,8 @@ impl<'m> Instruction<'m> {
         self.as_call().map_or(TailCall::None, Call::tail_call)
     }
 
-    /// In front of this tail call, sets the bit `mark` of the word `top`. Given the address of an id, it does so
-    /// only if that is 0 and the word does not have `tag`; this splits the block.
+    /// Sets the bit `mark` of the word `top` before this tail call. Given the address of an id, it does so only if the
+    /// id is 0 and the word does not have `tag`; this splits the block.
     pub fn mark_left(self, id: Option<Address<'m>>, top: Address<'m>, tag: u64, mark: u64) {
         let id = id.map_or(std::ptr::null_mut(), |id| id.0.as_value_ref());
         // SAFETY: a live instruction, and the addresses of words.
@@ -198,8 +198,8 @@ impl<'m> Call<'m> {
         }
     }
 
-    /// Makes this call of a [thunk](Function::thunk) reach what `bound`, an instruction, finds. Where that is the
-    /// thunk's function itself, the thunk goes on there, and the word leads there, too.
+    /// Makes this call of a [thunk](Function::thunk) go to the address that the instruction `bound` finds. If that is
+    /// the thunk's function itself, the thunk jumps there, and stores the address in `word`.
     pub fn call_bound(self, bound: InlineAssembly, word: Address<'m>) {
         let (text, constraints) = (bound.text, bound.constraints);
         // SAFETY: a live call of a thunk, and the address of a word; the texts are copied.
@@ -225,7 +225,7 @@ impl<'m> Call<'m> {
         self.site().count_arguments()
     }
 
-    /// The `i`-th argument, if there are so many.
+    /// The `i`-th argument, if there is one.
     pub fn argument(self, i: u32) -> Option<Operand<'m>> {
         // SAFETY: live call, whose first operands are its arguments.
         (i < self.argument_count()).then(|| unsafe { Operand::new(LLVMGetOperand(self.raw(), i)) })
@@ -272,7 +272,7 @@ impl<'m> Call<'m> {
         unsafe { pcce_shim_is_sibling_call(self.raw()) }
     }
 
-    /// Returns whether the call may be the last that its function does. A jump is made of no other.
+    /// Returns whether the call may be the last action of its function. No other call becomes a jump.
     pub fn may_be_last(self) -> bool {
         // SAFETY: live instruction.
         unsafe { pcce_shim_may_be_last(self.raw()) }
@@ -293,7 +293,7 @@ impl<'m> Call<'m> {
         unsafe { pcce_shim_is_compared(self.raw()) }
     }
 
-    /// Returns whether a function in between could hand on the call's arguments.
+    /// Returns whether a thunk can forward the call's arguments unchanged.
     pub fn can_go_through_thunk(self) -> bool {
         // SAFETY: a live call.
         unsafe { pcce_shim_can_go_through_thunk(self.raw()) }
@@ -304,8 +304,7 @@ impl<'m> Call<'m> {
     pub fn unless_null(self, pointer: Address<'m>, otherwise: Word<'m>) -> Operand<'m> {
         assert!(self.opcode() == InstructionOpcode::Call, "a call that returns here only");
         let (pointer, otherwise) = (pointer.0.as_value_ref(), otherwise.0.as_value_ref());
-        // SAFETY: a live call, and values that were made in front of it, a pointer and one of the result's
-        // type.
+        // SAFETY: a live call, and values that were made before it, a pointer and one of the result's type.
         unsafe { Operand::new(pcce_shim_unless_null(self.raw(), pointer, otherwise)) }
     }
 
@@ -362,11 +361,10 @@ impl<'m> Call<'m> {
 
 impl<'m> Module<'m> {
     /// Turns a sibling call into one that must stay a tail call for the pass ([`TailCall::Must`]), with a
-    /// return of its own behind it.
+    /// return of its own after it.
     pub fn keep_tail_call(self, call: Call<'m>) {
         assert!(call.is_sibling_call(), "only calls that code generation makes jumps of");
-        // SAFETY: live sibling call. A branch that came to a return of others is unlinked, and where it led
-        // is noted.
+        // SAFETY: live sibling call. A branch to a shared return is unlinked, and its destination noted.
         unsafe {
             let branch = pcce_shim_keep_tail_call(call.raw());
             if !branch.is_null() {
@@ -380,15 +378,16 @@ impl<'m> Module<'m> {
     /// Calls the function directly where the call's pointer is its address; the call itself remains for other
     /// targets. Returns the direct call, if there can be one.
     pub fn compare_target(self, call: Call<'m>, callee: Function<'m>) -> Option<Call<'m>> {
-        // SAFETY: the function analyses of the running pass manager; a live call and a live function. What is
-        // returned is a call.
+        // SAFETY: the function analyses of the running pass manager; a live call and a live function. The
+        // result is a call.
         unsafe {
             let direct = pcce_shim_compare_target(self.0.analyses, call.raw(), callee.raw());
             (!direct.is_null()).then(|| Call::new(direct))
         }
     }
 
-    /// The same with the function of this name: the module's own, or one that all modules know.
+    /// [`Module::compare_target`] for the function of this name: the module's own, or one that all modules
+    /// know.
     pub fn compare_with(self, call: Call<'m>, name: &str, own: bool) -> Option<Call<'m>> {
         let function = match self.llvm().get_function(name).map(Function) {
             Some(known) if own || !known.linkage().local => known,
@@ -428,7 +427,7 @@ impl<'m> Module<'m> {
         thunk.as_function().expect("a thunk is a function")
     }
 
-    /// Replaces the call by one of a thunk that was made for it, or for a call of the same type that calls the same.
+    /// Replaces the call by one of a thunk that was made for it, or for a call of the same type with the same callee.
     /// Returns the new call.
     pub fn go_through_thunk(self, call: Call<'m>, thunk: Function<'m>) -> Call<'m> {
         assert!(call.can_go_through_thunk(), "its arguments can be handed on");
@@ -443,8 +442,8 @@ impl<'m> Module<'m> {
         if call.opcode() != InstructionOpcode::Invoke {
             return call;
         }
-        // SAFETY: live invoke, which nothing uses afterwards. Where it unwound to is noted. The result is a
-        // call.
+        // SAFETY: live invoke, which nothing uses afterwards. Its unwind destination is noted. The result is
+        // a call.
         unsafe {
             self.0.left.borrow_mut().push(LLVMGetUnwindDest(call.raw()));
             let new = Call::new(pcce_shim_invoke_to_call(call.raw()));

@@ -41,8 +41,8 @@ impl Bitcode {
         }
     }
 
-    /// A copy of the module in a context of its own. LLVM's messages about it are not printed, and everything
-    /// ends with it.
+    /// A copy of the module in a context of its own. LLVM's messages about it are not printed, and its
+    /// context ends with it.
     ///
     /// # Errors
     /// LLVM cannot read its own bitcode.
@@ -62,7 +62,7 @@ impl Bitcode {
 pub struct CodeGeneration {
     /// The code generator's level, 0 to 3.
     pub level: u32,
-    /// The code is for an executable that is not position-independent; else the module's flags tell.
+    /// The code is for an executable that is not position-independent; otherwise the module's flags decide.
     pub no_pie: bool,
 }
 

@@ -3,9 +3,9 @@
 //!
 //! All `unsafe` code of the crate is here and in the entry points of `lib.rs`. The safe methods are sound for
 //! three reasons. All handles borrow from a [`Run`], which is made of a module that LLVM keeps alive and
-//! lends to this thread alone. Nothing that they lead to is deleted while they exist ([`Run`]). And each is
-//! of the kind that its type says. inkwell's own handles stay within this folder, since they can delete what
-//! they lead to. inkwell panics about types that it does not know, so values of the program are an
+//! lends to this thread alone. Nothing that a handle leads to is deleted while the handle exists ([`Run`]).
+//! And each handle is of the kind that its type says. inkwell's own handles stay within this folder, since
+//! they can delete values. inkwell panics about types that it does not know, so values of the program are an
 //! [`Operand`], of which only the kind is asked.
 
 mod builder;

@@ -31,7 +31,7 @@ pub struct Module<'m>(pub(super) &'m Run);
 pub struct Ifunc<'m> {
     pub name: String,
     pub local: bool,
-    /// It chooses the function.
+    /// The function that chooses.
     pub resolver: Function<'m>,
 }
 
@@ -72,7 +72,7 @@ impl<'m> Module<'m> {
     pub fn aliases(self) -> Vec<Alias<'m>> {
         // SAFETY: live module.
         let first = unsafe { LLVMGetFirstGlobalAlias(self.raw()) };
-        // SAFETY: what is in the list are aliases.
+        // SAFETY: the list contains aliases.
         list(first, LLVMGetNextGlobalAlias).map(|alias| unsafe { Alias::new(alias) }).collect()
     }
 
@@ -192,7 +192,7 @@ impl<'m> Module<'m> {
             return base;
         }
         let (byte, offset) = (self.context().i8_type(), self.const_i64(offset).0);
-        // SAFETY: one index into bytes; that it stays within the variable is what the address is used for.
+        // SAFETY: one index into bytes; users of the address stay within the variable.
         Address(unsafe { base.0.const_in_bounds_gep(byte, &[offset]) })
     }
 
@@ -202,7 +202,7 @@ impl<'m> Module<'m> {
         Word(to.const_sub(from))
     }
 
-    /// A constant structure without padding between the fields but what their types ask for.
+    /// A constant structure. Its only padding is the alignment of its fields' types.
     pub fn const_struct(self, fields: &[Constant<'m>]) -> Constant<'m> {
         let fields: Vec<_> = fields.iter().map(|field| field.0).collect();
         Constant(self.context().const_struct(&fields, false).into())
@@ -335,9 +335,9 @@ impl<'m> Module<'m> {
         }
     }
 
-    /// A name for a function that ends with the object: of this very definition, whichever one the linker
-    /// chooses. Assembly knows it as `name`: what the function's calling convention adds to names
-    /// (`vectorcall`) is not added.
+    /// A name, local to the object, for this very definition of a function, whichever one the linker chooses.
+    /// Assembly knows it as `name`, without the decoration of the function's calling convention
+    /// (`vectorcall`).
     pub fn add_private_alias(self, name: &str, function: Function<'m>) -> Alias<'m> {
         let alias = self.add_alias(&format!("\u{1}{name}"), function);
         // SAFETY: a live alias.
@@ -345,7 +345,7 @@ impl<'m> Module<'m> {
         alias
     }
 
-    /// A name for a function by which other objects of the image can refer to it, as it is here.
+    /// A name by which other objects of the image can refer to this definition of the function.
     pub fn add_hidden_alias(self, name: &str, function: Function<'m>) {
         let declared = self.llvm().get_function(name).map(Function);
         let alias = self.add_alias(name, function);
@@ -374,13 +374,13 @@ impl<'m> Module<'m> {
         self.keep_all(&[variable.0.as_value_ref()], false);
     }
 
-    /// Keeps aliases in the same way.
+    /// Keeps aliases that only assembly refers to from being removed by the compiler.
     pub fn keep_aliases(self, aliases: &[Alias<'m>]) {
         let aliases: Vec<LLVMValueRef> = aliases.iter().map(|alias| alias.raw()).collect();
         self.keep_all(&aliases, false);
     }
 
-    /// Keeps functions in the same way.
+    /// Keeps functions that only assembly refers to from being removed by the compiler.
     pub fn keep_functions(self, functions: &[Function<'m>]) {
         let functions: Vec<LLVMValueRef> = functions.iter().map(|function| function.raw()).collect();
         self.keep_all(&functions, false);
@@ -397,7 +397,7 @@ impl<'m> Module<'m> {
     }
 
     /// Makes the program call `start` of another object with the argument before its own constructors, and
-    /// `end` behind its destructors.
+    /// `end` after its destructors.
     pub fn call_at_start_and_end(self, start: &str, end: &str, argument: Address<'m>) {
         for (name, at_end) in [(start, false), (end, true)] {
             // SAFETY: live module and constant; the name is copied.
@@ -410,9 +410,9 @@ impl<'m> Module<'m> {
 
     /// Replaces each call of the function `name(code, bits, function, node, left)`, of 7 bits at most, by
     /// code that appends the bits to the word `pending`, which stays below 2⁶³. `flush` is called in time.
-    /// The section `places` gets a row for the place behind that call: its address, that of the function,
-    /// which is named by `functions` and a number, the node, and the number of bits that are left. Blocks are
-    /// split.
+    /// The section `places` gets a row for the place after the call of `flush`: its address, the address of
+    /// the function, whose symbol is `functions` and a number, the node, and the number of bits that are
+    /// left. Blocks are split.
     pub fn append_bits(self, name: &str, pending: Address<'m>, flush: &str, places: &str, functions: &str) {
         let pending = pending.0.as_value_ref();
         let [flush, places, functions] = [flush, places, functions].map(cstring);
@@ -446,7 +446,7 @@ impl<'m> Variable<'m> {
         Address(self.0.as_pointer_value())
     }
 
-    /// Puts it into the section of this name, behind parts of other modules.
+    /// Puts it into the section of this name, after the parts of other modules.
     pub fn set_section(self, name: &str, align: u32) {
         self.0.set_section(Some(name));
         self.0.set_alignment(align);

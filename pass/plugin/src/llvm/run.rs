@@ -15,8 +15,7 @@ use crate::error::Error;
 ///
 /// All handles into the module borrow from here. While there are any, nothing that they could lead to is
 /// deleted: instructions that were replaced are taken out of their blocks, and deleted when the run has ended
-/// or is borrowed exclusively. The methods that take it so are those that let LLVM itself delete
-/// instructions.
+/// or is borrowed exclusively. Methods that let LLVM itself delete instructions borrow it exclusively.
 pub struct Run {
     module: LLVMModuleRef,
     pub(super) analyses: *mut c_void,

@@ -1,5 +1,5 @@
-//! Values: operands of the program's code, of which only the kind is known, and words and addresses of the
-//! pass's own.
+//! Values: operands of the program's code, of which only the kind is known, and the pass's own words and
+//! addresses.
 
 use std::ffi::{CString, c_char, c_void};
 use std::hash::{Hash, Hasher};
@@ -14,7 +14,7 @@ use inkwell::values::{AsValueRef, BasicValueEnum, GlobalValue, IntValue, Pointer
 use super::shim::*;
 use super::{Function, Instruction};
 
-/// A type of words, tables and records of ours.
+/// A type of the pass's own words, tables and records.
 pub type Type<'m> = BasicTypeEnum<'m>;
 
 /// A word of 64 bits.
@@ -24,7 +24,7 @@ pub struct Word<'m>(pub(super) IntValue<'m>);
 #[derive(Clone, Copy)]
 pub struct Address<'m>(pub(super) PointerValue<'m>);
 
-/// A constant of a table of ours.
+/// A constant in one of the pass's own tables.
 #[derive(Clone, Copy)]
 pub struct Constant<'m>(pub(super) BasicValueEnum<'m>);
 
@@ -128,7 +128,7 @@ impl<'m> Operand<'m> {
         }
     }
 
-    /// The text of inline assembly, if the value is that.
+    /// The text of the inline assembly, if the value is one.
     pub fn asm_text(self) -> Option<String> {
         let mut len = 0;
         // SAFETY: live value; the text is copied.
@@ -144,7 +144,7 @@ impl<'m> Operand<'m> {
         unsafe { pcce_shim_use_count(self.raw) }
     }
 
-    /// The name that assembly has for it, if it is a function or another global with a name.
+    /// The value's name in assembly, if it is a function or another global with a name.
     pub fn assembly_name(self) -> Option<String> {
         extern "C" fn set(name: *mut c_void, given: *const u8, len: usize) {
             // SAFETY: the shim hands on what it got from the call below, with a text.
@@ -185,7 +185,7 @@ impl<'m> Alias<'m> {
         unsafe { name(self.raw()) }
     }
 
-    /// Makes other objects of the image know the alias, which was the object's own.
+    /// Makes the alias, which was local to the object, visible to other objects of the image.
     pub fn make_hidden(self) {
         use inkwell::llvm_sys::core::{LLVMSetLinkage, LLVMSetVisibility};
         use inkwell::llvm_sys::{LLVMLinkage, LLVMVisibility};

@@ -1,5 +1,5 @@
-//! What the pass must know of the machine for which it compiles. `shim/machine.h` is the part of it that
-//! needs LLVM's C++ interface.
+//! The pass's knowledge about the machine for which it compiles. `shim/machine.h` is the part that needs
+//! LLVM's C++ interface.
 
 mod x86_64;
 
@@ -9,17 +9,17 @@ use pcce_model::bound::Width;
 use crate::llvm::Module;
 
 pub trait Machine: Sync {
-    /// What pass, runtime and decoder share.
+    /// The properties that pass, runtime and decoder share.
     fn shared(&self) -> &'static abi::Machine;
 
-    /// Assembly that refers to a symbol so that the object needs it. `label`: one, a number, in front of the
+    /// Assembly that refers to a symbol so that the object needs it. `label`: a numeric label before the
     /// assembly.
     fn reference(&self, how: Refer, symbol: &str, label: &str) -> String;
 
-    /// Returns whether inline assembly may call something; it may say so too often. Words with `call` in them
-    /// do, macros included, but for instructions that enter the kernel or a hypervisor; and so do jumps to
-    /// anything but a label of the assembly itself, since a switch of stacks jumps to an address on the
-    /// stack.
+    /// Returns whether inline assembly may call something; true too often does no harm. Returns count as
+    /// calls, and so does every word that contains `call`, macros included, except instructions that enter
+    /// the kernel or a hypervisor. Jumps count, except to a label of the assembly itself: a switch of stacks
+    /// jumps to an address on the stack.
     fn may_call(&self, assembly: &str) -> bool;
 
     /// One instruction that adds `symbol + offset` to a word in memory, the operand 0; none if the machine
@@ -46,7 +46,7 @@ pub enum Refer {
     Call,
     /// Through the global offset table.
     Data,
-    /// As to a thread-local variable of the image's first ones (initial-exec).
+    /// As to a thread-local variable, by the model initial-exec.
     ThreadLocal,
     /// Only by a relocation that changes nothing.
     Nothing,
@@ -60,8 +60,8 @@ pub struct InlineAssembly {
     pub constraints: &'static str,
 }
 
-/// All machines. Modules without a target triple, and those of machines that are not here, are taken for the
-/// first: what generates their code says what it cannot do.
+/// All machines. Modules without a target triple, and those of other machines, are taken for modules of the
+/// first: code generation reports what it cannot do.
 const MACHINES: [&dyn Machine; 1] = [&x86_64::X86_64];
 
 impl Module<'_> {

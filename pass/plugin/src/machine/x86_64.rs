@@ -13,8 +13,8 @@ impl Machine for X86_64 {
     }
 
     fn reference(&self, how: Refer, symbol: &str, label: &str) -> String {
-        // GNU as takes the first `@` for the beginning of a modifier, also in quotes. So there are none: this is
-        // `movq symbol@how(%rip), %rax`, as linkers know it that change it.
+        // GNU as takes the first `@` for the beginning of a modifier, even in quotes. So the instruction
+        // `movq symbol@how(%rip), %rax` is written as bytes, in the form that linkers relax.
         let load = |how: &str| format!(".byte 0x48, 0x8b, 5\n.reloc ., {how}, {symbol}-4\n.long 0");
         match how {
             Refer::Call => format!("call {symbol}"),

@@ -21,7 +21,7 @@ pub struct Read<'m> {
     pub types: Vec<String>,
     /// The functions that other modules know as well.
     pub named: Vec<Named<'m>>,
-    /// Where the functions' parts are.
+    /// The functions' parts in LLVM's module.
     pub code: Code<'m>,
     /// The encoding of the module by itself.
     pub encoding: Encoding,
@@ -64,7 +64,7 @@ impl Job<'_> {
         Ok(Read { program, types, named, code, encoding })
     }
 
-    /// Reads a module that is encoded elsewhere. None if there is no function to instrument.
+    /// Reads a module that the link step encodes. None if there is no function to instrument.
     ///
     /// # Errors
     /// The model rejects the program.
@@ -75,13 +75,13 @@ impl Job<'_> {
 
     fn gather_program<'m>(&self, module: Module<'m>, profile: Option<&Profile>) -> Result<Gather<'m>, Error> {
         if self.options.common.trace.is_some() {
-            // The facts have blocks by number, and the trace must not need further blocks. Comparisons of
-            // pointers have made invokes that return to one block.
+            // Facts refer to blocks by number, so the trace must not add blocks later. Comparisons of
+            // pointers have made invokes that share their normal destination.
             prepare::part_returns(module);
         }
         let (Gathered { mut functions, types, named }, code) = self.gather_functions(module);
-        // A trace tells copies of a call apart, and its contexts must do so, too. What the link step has decided about
-        // a module needs no facts.
+        // A trace tells copies of a call apart, and its contexts must do so, too. A module with decisions of the link
+        // step needs no facts.
         if self.options.common.trace.is_none() && self.options.slice.is_none() {
             copies::find(&mut functions, &code);
         }
@@ -91,7 +91,7 @@ impl Job<'_> {
             let may_be_entered = function.external || function.otherwise_used || function.address_taken;
             function.traced = branches || may_be_entered || !function.calls.is_empty();
         }
-        // A trace is of the calls that the modules have.
+        // Traced calls stay as the module has them.
         if self.whole_program && !self.open && self.changes_calls() && self.options.common.trace.is_none() {
             let own = ids(&functions).filter(|(_, function)| function.external);
             let own = own.map(|(id, function)| (function.name.clone(), id)).collect();
@@ -109,7 +109,7 @@ impl Job<'_> {
     pub(super) fn binding(&self) -> Binding {
         match () {
             () if self.whole_program => Binding::Program,
-            // Calls with a known callee enter a traced function behind its entry, whatever the linker binds
+            // Calls with a known callee enter a traced function after its entry, whatever the linker binds
             // the name to.
             () if self.linked && self.options.common.trace.is_none() => Binding::Linker,
             () => Binding::Linkage,

@@ -10,13 +10,13 @@ use crate::llvm::Module;
 use crate::{facts, tracing};
 
 impl Job<'_> {
-    /// The functions of a module that will be recorded wherever its program is encoded, and that leave their
+    /// The functions of a module that are recorded in whichever program it is linked, and that leave their
     /// activations to no other function.
     pub fn recorded(&self, module: Module<'_>, program: &Program, code: &Code<'_>) -> Vec<u32> {
         if self.options.common.trace.is_none() {
             return Vec::new();
         }
-        // What is wrong is said when the code is generated.
+        // Code generation reports the error.
         let Ok((left_out, _)) = self.left_out(module, program, code, &mut Vec::new()) else {
             return Vec::new();
         };
@@ -28,7 +28,7 @@ impl Job<'_> {
         recorded.map(|(((id, _), _), _)| id.index() as u32).collect()
     }
 
-    /// Marks the functions that must be left out. Returns assumptions about calls, too.
+    /// Marks the functions that the trace must leave out, and returns its assumptions about calls.
     fn left_out(
         &self,
         module: Module<'_>,
@@ -78,9 +78,9 @@ impl Job<'_> {
         Ok((unannounced, calls))
     }
 
-    /// Adds the part of the trace's code that must come before contexts are instrumented. `names` are the
-    /// module's, for people and in hashes. `left_out` marks functions that are not in the program.
-    /// `elsewhere`: the calls of other modules' functions that are recorded.
+    /// Adds the part of the trace's code that must come before contexts are instrumented. `names`: the
+    /// module's name for people, and its number in hashes. `left_out` marks functions that are not in the
+    /// program. `elsewhere`: the calls of other modules' functions that are recorded.
     ///
     /// # Errors
     /// A function can be neither traced nor left out.

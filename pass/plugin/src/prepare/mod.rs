@@ -1,4 +1,4 @@
-//! All changes of the module in front of the analysis. Afterwards [`crate::facts`] only reads, and
+//! All changes of the module before the analysis. Afterwards [`crate::facts`] only reads, and
 //! [`crate::contexts`] inserts code.
 //!
 //! The order is: calls that LLVM would insert later ([`insert_late_calls`], once, before copies of the module
@@ -16,8 +16,8 @@ use crate::facts::{Entered, entered_unpushed};
 use crate::llvm::{Function, Module, Run};
 
 /// Inserts calls that code generation would insert, if possible: calls of functions' hooks (`mcount`,
-/// `__cyg_profile_func_enter`) after inlining, and of functions that replace traps. The callees of the others
-/// are known by name. Returns whether there are any.
+/// `__cyg_profile_func_enter`) after inlining, and of functions that replace traps. The callees of other
+/// inserted calls are known by name. Returns whether there are any.
 pub fn insert_late_calls(run: &mut Run) -> bool {
     run.insert_late_calls()
 }
@@ -39,7 +39,7 @@ pub fn control_flow<'e>(
     open: bool,
     elsewhere: impl Fn(usize) -> Elsewhere<'e>,
 ) {
-    // Functions that callers may enter without a push do so at their entry, so that they must pop.
+    // Functions that callers may enter without a push push at their own entry, so they must pop.
     let unpushed = entered_unpushed(run.module(), no_callback, entered);
     tail_calls::unmark_inner_calls(run.module());
     tail_calls::keep_in_cycles(run.module(), &unpushed);
@@ -47,8 +47,8 @@ pub fn control_flow<'e>(
         elsewhere(number).kept_tails
     });
     // If a debug record describes a variable at the beginning of a landing pad with phis, code generation of
-    // LLVM 19 puts the copies for the phis in front of the pad's label, where exceptions miss them. The pass
-    // makes more such copies necessary.
+    // LLVM 19 puts the copies for the phis before the pad's label, where exceptions miss them. The pass makes
+    // more such copies necessary.
     run.module().functions().into_iter().filter(|f| f.has_body()).for_each(Function::drop_debug_in_pads);
     // Code that is not instrumented may catch the exception and go on. So functions must leave the state as
     // they found it, even when they throw.

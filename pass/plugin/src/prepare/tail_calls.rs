@@ -72,7 +72,7 @@ pub fn keep<'k>(module: Module<'_>, eligibility: &Eligibility<'_>, kept: impl Fn
             continue;
         }
         let calls: Vec<Call<'_>> = siblings(function).collect();
-        // A number that does not exist leaves one call too many, which is detected later.
+        // A number without a call leaves the function one call too many, which is detected later.
         let calls = kept.iter().filter_map(|&call| calls.get(call as usize));
         calls.for_each(|&call| module.keep_tail_call(call));
     }

@@ -18,7 +18,7 @@ use crate::facts::{Binding, is_exact};
 use crate::llvm::{Function, Module, Signature};
 
 /// A call with more guesses is not compared.
-const MOST: usize = 3;
+const MAX_GUESSES: usize = 3;
 
 /// Compares calls through pointers that push with the functions that they probably reach. Returns whether the
 /// module was changed, so that it must be read again.
@@ -48,7 +48,7 @@ pub fn compare_guessed<'m>(
                 continue;
             }
             let call = code.call(id, c);
-            let guesses = guesses.get(&call.signature()).filter(|guesses| guesses.len() <= MOST);
+            let guesses = guesses.get(&call.signature()).filter(|guesses| guesses.len() <= MAX_GUESSES);
             for &target in guesses.into_iter().flatten() {
                 changed |= module.compare_target(call, target).is_some();
             }

@@ -73,7 +73,8 @@ pub fn insert<'m>(
     Numbered { entered }
 }
 
-/// The word that counts events in verify mode.
+/// The offset of the word that is set while a call with an unknown callee is active. (With codes, it counts
+/// the events of verify mode.)
 const CALLING_BACK: u64 = std::mem::offset_of!(trace::Block, events) as u64;
 
 fn word(module: Module<'_>, offset: u64) -> Address<'_> {

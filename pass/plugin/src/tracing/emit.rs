@@ -42,7 +42,7 @@ pub const ENDS: [&str; 14] = [
 /// Functions that continue on another stack, and return when something switches back.
 const SWITCHES: [&str; 4] = ["swapcontext", "setcontext", "jump_fcontext", "ontop_fcontext"];
 
-/// The functions around other switches of stacks.
+/// The runtime's functions that a program calls around other switches of stacks.
 const SAVES: &str = "pcce_fiber_save";
 const RESTORES: &str = "pcce_fiber_restore";
 
@@ -55,7 +55,7 @@ pub struct Before<'m> {
     traced: tables::Traced,
     /// For each function, the calls of its nodes.
     calls: Vec<Vec<Option<usize>>>,
-    /// Which functions are left out.
+    /// For each function, whether it is left out.
     skipped: Vec<bool>,
     /// The bodies that record.
     pub bodies: SecondBodies<'m>,
@@ -63,9 +63,10 @@ pub struct Before<'m> {
     traced_bodies: Vec<(Function<'m>, Function<'m>)>,
     /// The recording bodies of functions that calls through pointers may enter, and code that is not traced.
     entered: HashSet<Function<'m>>,
-    /// Those that other modules enter behind the event of their entry, and the symbols of these places.
+    /// The recording bodies that other modules enter after the entry event, with the symbols of these places.
     entered_behind: Vec<(Function<'m>, String)>,
-    /// The functions of other modules that this one enters so, by their names here.
+    /// The functions of other modules that this module enters after the entry event, by their declarations in
+    /// it.
     others: HashMap<Function<'m>, Other>,
     assumed: Calls,
 }
@@ -73,8 +74,8 @@ pub struct Before<'m> {
 /// The role of a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
-    /// It is executed if the process will never record. So it enters the only bodies of functions as those do that
-    /// record: there is no place for a word.
+    /// It is executed if the process will never record. It enters functions that have only one body as recording bodies
+    /// do: there is no room for a word of the trace, so no event is written.
     First,
     /// It is executed if the process may record.
     Second,
@@ -100,7 +101,7 @@ pub fn insert<'m>(
         for pad in pads {
             module.builder().call_in_front_of(pad.first_after_pads(), functions::CAUGHT, &[], false);
         }
-        // Static programs have no other way to tell where jumps go.
+        // Static programs have no other way to find out where jumps go.
         for call in &code.function(id).returns_twice {
             returns_twice(
                 &module.builder(),
@@ -257,7 +258,7 @@ impl<'m> Inserter<'_, 'm> {
                 }
                 _ => {}
             }
-            // Behind the call, this comes in front of the bit.
+            // After the call, this code comes before the code of the bit.
             if matches!(node.kind, Kind::Open(_) | Kind::Closed(_)) {
                 let function = self.code.function(self.id).value;
                 inform_tracer(self.b, function, node.at, &mut stack, address, i);
@@ -265,9 +266,9 @@ impl<'m> Inserter<'_, 'm> {
         }
     }
 
-    /// Appends bits in front of an instruction, and counts an event. A full word counts the events that its
-    /// bits identify, or begin to: emitted code writes a word behind a single bit, and in front of several
-    /// bits. `node` is the owner of the bits, as in [`tables::PLACES`].
+    /// Appends bits before an instruction, and counts an event. The count at a full word covers the events
+    /// that its bits identify, or begin to identify: emitted code writes a word after a single bit, and
+    /// before several bits. `node` is the owner of the bits, as in [`tables::PLACES`].
     fn append(&self, at: Instruction<'m>, code: Bits, event: Option<u64>, node: u32) {
         let module = self.b.module;
         let mut event = event.map(|event| module.const_i64(event).into());
@@ -283,7 +284,7 @@ impl<'m> Inserter<'_, 'm> {
             let bits = left.min(trace::MOST_BITS);
             left -= bits;
             let value = code.value >> left & ((1 << bits) - 1);
-            // The word is written in front of several bits, and behind a single bit.
+            // The word is written before several bits, and after a single bit.
             let to_come = if bits == 1 { left } else { left + bits };
             let arguments = [value, bits, self.id.index() as u32, node, to_come];
             self.b.call_in_front_of(at, APPEND, &arguments.map(|value| module.const_i32(value)), false);
@@ -322,7 +323,7 @@ fn inform_tracer<'m>(
     let Some(name) = call.called().as_function().map(Function::name) else { return };
     if ENDS.contains(&&*name) {
         builder.call_in_front_of(at, functions::SYNC, &[], false);
-        // If there is no such program, the tracer is not called otherwise for a while.
+        // If `exec` fails, the process goes on, and nothing else may call the tracer for a while.
         let may_fail = name.starts_with("exec") || name == "fexecve";
         let behind = places::behind(call).into_iter().filter(|_| may_fail);
         return behind.for_each(|at| builder.call_in_front_of(at, functions::GOES_ON, &[], false));
@@ -414,7 +415,7 @@ pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFun
     };
     let roles: HashMap<String, Body> = before.traced_bodies.iter().flat_map(role).collect();
     for function in module.functions().into_iter().filter(|function| function.has_body()) {
-        // Calls of a function's thunk are calls of the function.
+        // The calls that a function's thunk makes are calls of the function.
         let name = function.name();
         let of = name.rsplit_once(PUSH_THUNK).map(|(caller, _)| caller);
         let of = of.or_else(|| name.strip_suffix(OPEN_THUNK)).unwrap_or(&name);

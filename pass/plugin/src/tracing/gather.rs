@@ -30,13 +30,13 @@ pub struct Traced<'m> {
 pub struct Node<'m> {
     /// Its kind. Names are numbers in the module's table.
     pub kind: Kind,
-    /// The call, return or `resume`; for a landing pad, the first instruction behind it.
+    /// The call, return or `resume`; for a landing pad, the first instruction after it.
     pub at: Instruction<'m>,
     /// For a call: its place among the function's calls that contexts know.
     pub call: Option<usize>,
     /// For a call: the landing pad of its exceptions.
     pub unwinds_to: Option<u32>,
-    /// If blocks are nodes: the lines that begin behind the node, up to the block's next node.
+    /// If blocks are nodes: the lines that begin after the node, up to the block's next node.
     pub lines: Vec<Line>,
 }
 
@@ -44,7 +44,7 @@ pub struct Node<'m> {
 pub struct Other {
     /// Its number among those of the module.
     pub number: u32,
-    /// The symbol of the place where calls enter it behind the event of its entry.
+    /// The symbol of the place after its entry event, where calls enter it.
     pub symbol: String,
 }
 
@@ -90,10 +90,10 @@ pub fn gather<'m>(
     Gathered { functions, others: reader.others }
 }
 
-/// The recorded functions of other modules that the module calls, by their names here.
+/// The recorded functions of other modules that the module calls, by their declarations in it.
 ///
-/// When the code is changed, calls are found by their callees. So all calls of such a function that second bodies make
-/// must be among those that are known to reach it.
+/// When the code is changed, calls are found by their callees. So all calls of such a function in second bodies must be
+/// among the calls that are known to reach it.
 fn others<'m>(
     program: &Program,
     bodies: &SecondBodies<'m>,
@@ -187,8 +187,8 @@ type Line = (SourceLocation, u32);
 struct Copies(Vec<Vec<SourceLocation>>);
 
 impl Copies {
-    /// Assigns its lines to the nodes of a block, each line once for each copy, in the order of the
-    /// instructions. The block's own node gets the lines up to the first event, and an event the lines behind
+    /// Assigns the lines of a block to its nodes, each line once for each copy, in the order of the
+    /// instructions. The block's own node gets the lines up to the first event, and an event the lines after
     /// it.
     fn lines<'m>(&mut self, block: llvm::Block<'m>, nodes: &mut [Node<'m>]) {
         let Some(mut at) = nodes.iter().position(|node| node.kind == Kind::Block) else { return };
@@ -251,7 +251,7 @@ impl<'m> Reader<'_, 'm> {
         for (&block, frequency) in blocks.iter().zip(frequencies) {
             let first = nodes.len();
             let mut push = |kind, at, role| {
-                // A node that begins with an instruction is not that instruction's node.
+                // The node of a block or landing pad is not the node of its first instruction.
                 let call = calls.get(&at).copied().filter(|_| !matches!(kind, Kind::Block | Kind::Landing));
                 nodes.push(Node { kind, at, call, unwinds_to: None, lines: Vec::new() });
                 flow.roles.push(role);
@@ -316,8 +316,8 @@ impl<'m> Reader<'_, 'm> {
     ) -> Option<Kind> {
         let target = resolve(call.called(), self.calls.binding);
         let bodies = self.bodies;
-        // Calls by name may enter the callee where other code does. The only body of a function that cannot be
-        // copied is executed whether the process records or not, so its callees choose.
+        // A function that cannot be copied has one body, which is executed whether the process records or not. So it
+        // enters a callee with two bodies where other code does, and the callee chooses.
         let enters_as_others = |callee: FunctionId| !bodies.has(caller) && bodies.has(callee);
         let mut name = || match &target {
             Target::Function { value, .. } => Some(self.names.number(&value.name())),
@@ -391,7 +391,7 @@ fn ends_thread(call: Call<'_>) -> bool {
     name.is_some_and(|name| ["pthread_exit", "thrd_exit"].contains(&&*name))
 }
 
-/// Returns whether control may continue elsewhere than behind the call, which calls nothing back.
+/// Returns whether control may continue elsewhere than after the call, which calls nothing back.
 fn may_jump(call: Call<'_>, name: &str) -> bool {
     // The type of a compared pointer does not say that the function never returns.
     let never_returns = |callee: llvm::Function<'_>| callee.has_attribute("noreturn");

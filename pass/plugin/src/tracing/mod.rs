@@ -2,12 +2,12 @@
 //! `pcce-tracing` decides the bits of its nodes, and code is added that writes them.
 //!
 //! Tracing shares the facts of contexts. [`gather`] and [`insert`] run when the calls have their final form,
-//! before anything is inserted for contexts. Changes that split blocks, or hide callees, come behind contexts
+//! before anything is inserted for contexts. Changes that split blocks, or hide callees, come after contexts
 //! ([`finish`]); until then, calls of [`APPEND`] are placeholders for them.
 //!
-//! A function has a second body that records, where it can be copied. Those that other code may enter choose at their
-//! first instructions: a process that will never record runs the first bodies, as if it had been built without traces.
-//! Contexts are encoded once, and both bodies are rewritten by the same plan.
+//! Each function that can be copied has a second body, which records. Functions that other code may enter choose
+//! between both at their first instructions: a process that will never record runs the first bodies, as if it had been
+//! built without traces. Contexts are encoded once, and both bodies are rewritten by the same plan.
 
 mod baseline;
 mod emit;
@@ -34,7 +34,7 @@ pub enum Before<'m> {
 }
 
 impl<'m> Before<'m> {
-    /// The bodies that record, which contexts instrument as they do the first ones.
+    /// The bodies that record. They are instrumented for contexts in the same way as the first bodies.
     pub fn bodies(&mut self) -> Option<&mut SecondBodies<'m>> {
         match self {
             Self::Codes(before) => Some(&mut before.bodies),
@@ -59,15 +59,15 @@ pub struct Calls {
 /// Recorded functions, and their calls, in several modules of an image.
 #[derive(Default)]
 pub struct Elsewhere {
-    /// By caller and place in its calls: the calls of other modules' functions, and the symbols of the places where
-    /// these are entered behind the event of their entry.
+    /// The calls of other modules' functions, by caller and index among its calls. Each has the symbol of the place
+    /// after the callee's entry event, where the call enters.
     pub calls: HashMap<(FunctionId, usize), String>,
-    /// The functions that other modules call so, with those symbols.
+    /// The functions that other modules enter at such a place, with its symbol.
     pub entered: Vec<(FunctionId, String)>,
 }
 
-/// Marks the functions that must be left out because these functions are entered without an event: they, and
-/// their callees.
+/// Marks the functions that the trace must leave out because the functions `entered` are entered without an
+/// event: these, and all functions that they may reach.
 ///
 /// # Errors
 /// [`Error::UntracedCalls`] if a callee is unknown.

@@ -1,5 +1,4 @@
-//! `pcce-ld`: the program in front of the user's linker, which generates the code of the modules that are
-//! linked.
+//! `pcce-ld`: runs the user's linker, and generates the code of the modules that are linked.
 
 use std::env;
 use std::process::ExitCode;

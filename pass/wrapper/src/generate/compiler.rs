@@ -78,7 +78,7 @@ impl Compiler {
         for word in own.iter().flatten().filter(|word| !word.as_bytes().starts_with(PLUGIN.as_bytes())) {
             add(word.as_bytes());
             says.update([word.as_bytes(), b"\0"].concat());
-            // Lists and profiles: the files that a word names, or has behind its last `=`.
+            // Lists and profiles: the files that a word names, or has after its last `=`.
             let value = word.as_bytes().rsplit(|byte| *byte == b'=').next().unwrap_or_default();
             files.extend([word.as_bytes(), value].map(|name| folder.join(OsStr::from_bytes(name))));
         }
@@ -134,7 +134,7 @@ impl Compiler {
     }
 
     /// The number of modules that one process can handle. Modules in one process share data of LLVM: equal
-    /// debug information is merged, so that a module behind another one has less of it (seen in C++).
+    /// debug information is merged, so that a module after another one has less of it (seen in C++).
     pub fn most(&self) -> usize {
         let is_debug = |word: &OsString| word.as_bytes().starts_with(b"-debug-info-kind=");
         if self.own.as_ref().is_some_and(|own| !own.iter().any(is_debug)) { 16 } else { 1 }
@@ -232,7 +232,7 @@ fn words(line: &[u8]) -> Option<Vec<OsString>> {
     Some(words)
 }
 
-/// Hashes a compiler and its libraries.
+/// The files of a compiler and its libraries.
 fn libraries(program: &Path) -> Vec<PathBuf> {
     let Ok(program) = fs::canonicalize(program) else { return Vec::new() };
     let folder = program.parent().unwrap_or(Path::new("/")).join("../lib");

@@ -15,10 +15,10 @@ use super::split::Split;
 use super::tokens::Server;
 use super::{Failure, check};
 
-/// How often a waiting job looks for a token of `make`.
-const LOOKS: Duration = Duration::from_millis(10);
+/// The time after which a waiting job looks again for a token of `make`.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// After this time, progress is shown on a terminal.
-const LONG: Duration = Duration::from_secs(1);
+const PROGRESS_DELAY: Duration = Duration::from_secs(1);
 
 /// An object that is made of a module.
 pub struct Product {
@@ -29,9 +29,9 @@ pub struct Product {
     /// The module's name in messages.
     pub shown: String,
     pub bitcode: PathBuf,
-    /// The object, beside it and of the same name.
+    /// The object, beside the bitcode and with the same name.
     pub object: PathBuf,
-    /// The file beside it that takes its debug information.
+    /// The file for its debug information, if that is not in the object.
     pub split: Option<Split>,
     /// Its compiler, by index.
     pub compiler: usize,
@@ -92,7 +92,7 @@ pub fn of_modules<'a>(
 ) -> Vec<Job<'a>> {
     let whole: usize = products.iter().map(|product| product.size).sum();
     // All processors should finish at about the same time.
-    let most = whole / (4 * processors.max(1));
+    let max_size = whole / (4 * processors.max(1));
     products.sort_by_key(|product| (product.compiler, std::cmp::Reverse(product.size), product.id));
     let mut jobs: Vec<(usize, Job<'a>)> = Vec::new();
     for product in products {
@@ -100,7 +100,7 @@ pub fn of_modules<'a>(
         if let Some((size, job)) = jobs.last_mut()
             && job.products.first().is_some_and(|first| first.compiler == product.compiler)
             && job.products.len() < compiler.most()
-            && *size + product.size <= most
+            && *size + product.size <= max_size
         {
             *size += product.size;
             job.products.push(product);
@@ -134,7 +134,7 @@ pub fn run(jobs: Vec<Job<'_>>, target: &Path) -> Result<Vec<Product>, Failure> {
                 Some(server) if takes_tokens => match server.take() {
                     Ok(Some(token)) => Some(token),
                     Ok(None) => {
-                        thread::sleep(LOOKS);
+                        thread::sleep(POLL_INTERVAL);
                         continue;
                     }
                     // The other jobs continue.
@@ -196,7 +196,7 @@ fn run_one(command: &mut Command, shown: &str) -> Result<(), Failure> {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("code of {shown} cannot be generated ({}): {said}", output.status).into());
     }
-    // Warnings.
+    // The compiler's warnings.
     let _ = io::stderr().write_all(&output.stderr);
     Ok(())
 }
@@ -207,7 +207,7 @@ struct Progress<'a> {
     all: usize,
     begin: Instant,
     is_terminal: bool,
-    /// The number of finished jobs, and whether a line was written.
+    /// The number of finished modules, and whether a line was written.
     state: Mutex<(usize, bool)>,
 }
 
@@ -220,7 +220,7 @@ impl<'a> Progress<'a> {
     fn add(&self, count: usize) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 += count;
-        if self.is_terminal && self.begin.elapsed() >= LONG {
+        if self.is_terminal && self.begin.elapsed() >= PROGRESS_DELAY {
             state.1 = true;
             let (target, all, done) = (self.target.display(), self.all, state.0);
             let _ = write!(io::stderr(), "\rpcce-ld: {target}: code of {done} of {all} modules\x1b[K");

@@ -130,9 +130,9 @@ impl Cache {
                 .collect();
             entries.sort_unstable();
             let mut all: u64 = entries.iter().map(|(_, size, _)| size).sum();
-            let most = self.size / FOLDERS;
+            let max_size = self.size / FOLDERS;
             for (_, size, path) in entries {
-                if all <= most {
+                if all <= max_size {
                     break;
                 }
                 let _ = fs::remove_file(path);
@@ -210,13 +210,13 @@ mod tests {
         }
         let others = cache.place(&key(0)).with_file_name("notes");
         fs::write(&others, vec![0; 9000]).unwrap();
-        // This makes it recently used.
+        // Reading makes the entry recently used.
         assert!(cache.get(&key(0)).is_some());
         cache.shrink();
         let left: Vec<u8> = (0..4).filter(|n| cache.place(&key(*n)).exists()).collect();
         assert_eq!(left, [0, 2, 3]);
         assert!(others.exists());
-        // It is too large for its folder.
+        // This object is too large for its folder.
         cache.put(&key(9), &object(folder.path(), &[0; 3001]));
         assert!(!cache.place(&key(9)).exists());
     }

@@ -1,8 +1,8 @@
 //! make's job server. A process that runs further jobs takes a token for each, and puts it back. Every
 //! process has one token already.
 //!
-//! The tokens are bytes in a pipe that `MAKEFLAGS` names. It is opened anew, so that it can be read without
-//! blocking, while other readers' descriptors stay as they are.
+//! The tokens are bytes in a pipe that `MAKEFLAGS` names. The pipe is opened again, so that it can be read
+//! without blocking, while other readers' descriptors stay as they are.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};

@@ -135,7 +135,7 @@ mod tests {
         let difference = (-100_i64 - (1 << 40)).to_le_bytes();
         let words = [&[9, 156, 100][..], &[0; 4], &[100, 0, 0, 0], &difference, &[0; 4]].concat();
         assert_eq!(code(&object), (words, vec!["before".to_owned(), "other".to_owned()]));
-        // It has no places any more, so that nothing else can be written.
+        // The object has no places any more, so that nothing else can be written.
         let bound = object.clone();
         bind(&mut object, &[]).unwrap();
         assert!(object == bound);

@@ -10,7 +10,7 @@ const ARCHIVE: &str = "-Xlinker /r/libpcce_rt.a";
 const SHARED: &str = "-L /r -lpcce_rt -Xlinker -rpath=/r";
 const HEADER: &str = "-isystem /i";
 
-/// What executables export, for shared libraries to find the one runtime of the process.
+/// The exports of executables, by which shared libraries find the one runtime of the process.
 struct Exports;
 const EXPORTS: Exports = Exports;
 
@@ -22,7 +22,7 @@ impl std::fmt::Display for Exports {
     }
 }
 
-/// What static programs have in libc's place.
+/// The replacements of libc's functions in static programs.
 struct Creates;
 const CREATES: Creates = Creates;
 
@@ -55,7 +55,7 @@ fn plan_with(facts: &Facts, line: &str) -> Result<Plan, Error> {
     plan(arguments, facts)
 }
 
-/// What the wrapper adds to `line`, which must stand at the end and in the fence.
+/// The additions of the wrapper to `line`, which must be at the end and in the fence.
 fn added(mode: &str, line: &str) -> String {
     let plan = plan_with(&facts(), &format!("--pcce-mode={mode} {line}")).unwrap();
     let argv = plan.argv.join(OsStr::new(" ")).into_string().unwrap();
@@ -276,7 +276,7 @@ fn programs_that_record_their_calls_have_the_tracer_in_front_of_the_runtime() {
     for word in ["-lpcce_trace", "/r/pcce_trace_module.o", "-Wl,-z,now"] {
         assert!(argv.contains(&word.into()), "{word} in {argv:?}");
     }
-    // libtool gives what it has seen the compiler add.
+    // libtool gives the objects that it has seen the compiler add.
     let argv = plan_with(&facts, &format!("{shared} /r/pcce_trace_module.o")).unwrap().argv;
     let modules = argv.iter().filter(|word| word.to_str().unwrap().ends_with("/pcce_trace_module.o"));
     assert_eq!(modules.count(), 1, "{argv:?}");

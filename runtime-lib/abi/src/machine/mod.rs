@@ -28,8 +28,8 @@ pub struct Machine {
     pub elf: u16,
     /// The first part of its target triples.
     pub architecture: &'static str,
-    /// The length of the call with which functions begin that a trace of calls may see entered
-    /// ([`functions::ENTER`](crate::trace::functions::ENTER)), in bytes.
+    /// The length in bytes of the call of [`functions::ENTER`](crate::trace::functions::ENTER) at the beginning of
+    /// traced functions.
     pub entry_len: u64,
     /// Its code in object files.
     pub objects: objects::ObjectCode,

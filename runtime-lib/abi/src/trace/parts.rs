@@ -21,7 +21,7 @@ pub struct Row {
     pub words: u32,
     /// How it ends: [`CONTINUED`](super::CONTINUED) or [`ENDED`](super::ENDED).
     pub end: u32,
-    /// The highest bits of the same fingerprint behind each further [`STEP`] words: they show where in a chunk runs
+    /// The highest bits of the same fingerprint after each further [`STEP`] words: they show where in a chunk runs
     /// part.
     pub samples: [u16; SAMPLES],
 }
@@ -31,7 +31,7 @@ impl Row {
     pub const NONE: Self = Self { fingerprint: 0, words: 0, end: 0, samples: [0; SAMPLES] };
 }
 
-/// Behind the head of a chunk of rows.
+/// The words after the head of a chunk of rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -74,11 +74,11 @@ pub const fn words_behind(special: u64) -> Option<usize> {
     })
 }
 
-/// Goes on with the fingerprint of a stream, by the words of its next chunk. `place` makes addresses those of
-/// [`place()`]; `sample` gets the fingerprint behind each [`STEP`] words, or soon behind them.
+/// Continues the fingerprint of a stream with the words of its next chunk. `place` maps addresses as [`place()`] does;
+/// `sample` gets the fingerprint after each [`STEP`] words, or soon after them.
 ///
-/// Contexts at the beginnings of chunks follow from what came before, numbers of streams are the file's own, and places
-/// on stacks are those of the run: none of them is in it.
+/// The fingerprint leaves out contexts at the beginnings of chunks, which follow from earlier words, numbers of
+/// streams, which belong to the file, and places on stacks, which belong to the run.
 pub fn fingerprint(
     so_far: u64,
     words: &[u64],
@@ -101,9 +101,9 @@ pub fn fingerprint(
         }
         let Some(&word) = words.get(at) else { return sum };
         let kind = if word < FULL { word >> KIND_SHIFT } else { 0 };
-        let behind = if word < FULL { words_behind(word).unwrap_or(0) } else { 0 };
-        let rest = words.get(at + 1..at + 1 + behind).unwrap_or_default();
-        at += 1 + behind;
+        let following = if word < FULL { words_behind(word).unwrap_or(0) } else { 0 };
+        let rest = words.get(at + 1..at + 1 + following).unwrap_or_default();
+        at += 1 + following;
         if kind == Special::Entered as u64 {
             sum = mix(mix(sum, kind), place(word & ((1 << KIND_SHIFT) - 1)));
         } else if kind == Special::Kept as u64 || kind == Special::Jumped as u64 {
@@ -122,7 +122,7 @@ pub fn fingerprint(
     }
 }
 
-/// Returns whether the first word behind special words of this kind is the address of a function, or 0.
+/// Returns whether the first word after special words of this kind is the address of a function, or 0.
 #[must_use]
 pub const fn names_function(kind: u64) -> bool {
     kind == Special::Landed as u64

@@ -38,7 +38,7 @@ pub(super) fn may_have_begun<'p, M: Unwind>(
     M::calls(code, pc).filter(|target| is_function(*target)).count() <= 1
 }
 
-/// The first instruction behind the program counter at which the frame is found by another register than is usual.
+/// The first instruction after the program counter at which the frame is found by an unusual register.
 fn landing<'p, M: Unwind>(
     pc: u64,
     entry: &FrameDescriptionEntry<EndianSlice<'p, NativeEndian>>,

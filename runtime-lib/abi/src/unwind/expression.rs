@@ -7,8 +7,8 @@ use super::Tables;
 use super::{Process, Registers, Unwind};
 
 /// The value of an expression of the unwind tables. Stubs, realigned frames, and the kernel's call of a handler have
-/// such expressions. One with operations that none of these has (branches, division, types, pieces) has no value:
-/// gimli's own evaluation, which knows all that debug information may hold, would be a quarter of the runtime library.
+/// such expressions. An expression with other operations (branches, division, types, pieces) has no value: gimli's own
+/// evaluation, which covers all of debug information, would be a quarter of the runtime library.
 pub(super) fn evaluate<'p, M: Unwind>(
     mut code: EndianSlice<'p, NativeEndian>,
     initial: Option<u64>,
@@ -91,14 +91,14 @@ struct Stack {
 }
 
 impl Stack {
-    /// None if there are too many.
+    /// None if the stack is full.
     fn push(&mut self, value: u64) -> Option<()> {
         *self.values.get_mut(self.len)? = value;
         self.len += 1;
         Some(())
     }
 
-    /// The value that has so many above it.
+    /// The value that has `above` values above it.
     fn at(&self, above: usize) -> Option<u64> {
         self.values.get(self.len.checked_sub(1 + above)?).copied()
     }

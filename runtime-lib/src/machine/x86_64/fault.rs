@@ -1,4 +1,4 @@
-//! Crash reports: a thread whose own memory was written over, and instructions that fail.
+//! For crash reports: the sound block of a thread whose own memory was overwritten, and instructions that fail.
 
 use core::arch::{asm, global_asm};
 use core::ffi::c_int;
@@ -26,7 +26,7 @@ global_asm!(
     ".globl __pcce_fault_segment",
     ".p2align 3",
     "__pcce_fault_segment:",
-    // Not for programs.
+    // A privileged instruction.
     "hlt",
     ".hidden __pcce_fault_alignment",
     ".globl __pcce_fault_alignment",
@@ -46,13 +46,13 @@ global_asm!(
     ".popsection",
 );
 
-/// Has the code that a signal interrupted cause another one when it goes on. A signal that no instruction causes
+/// Has the code that a signal interrupted cause the signal again when it goes on. A signal that no instruction causes
 /// (`SIGABRT`) becomes a segment fault, as in libc's `abort` where its signal does not end the process.
 ///
 /// # Safety
 /// The kernel's context.
 pub unsafe fn fault_of(signal: c_int, context: *mut libc::ucontext_t) {
-    /// The processor looks at addresses.
+    /// The processor's flag for alignment checks.
     const CHECKS_ALIGNMENT: libc::greg_t = 1 << 18;
     let place = match signal {
         libc::SIGBUS => &raw const __pcce_fault_alignment,
@@ -68,9 +68,9 @@ pub unsafe fn fault_of(signal: c_int, context: *mut libc::ucontext_t) {
     }
 }
 
-/// Ends a signal handler, as its return would. Where a sandbox refuses that, unknown instructions would follow behind a
-/// return; here the signal, which was sent again, comes now. Returns if the kernel's context is not within `near`
-/// bytes: sanitizers call handlers with copies.
+/// Ends a signal handler by a system call, as its return would. If a sandbox refused that call after a plain return,
+/// unknown instructions would follow; here, the signal that was sent again is delivered. Returns if the kernel's
+/// context is not within `near` bytes: sanitizers call handlers with copies.
 ///
 /// # Safety
 /// Called by a signal handler with what the kernel gave.
@@ -79,7 +79,7 @@ pub unsafe fn go_back(context: *const libc::ucontext_t, signal: c_int, near: usi
     if !(own..own.saturating_add(near)).contains(&context.addr()) {
         return;
     }
-    // SAFETY: by the contract. Where the kernel expects the context it is; nothing below it is used any more.
+    // SAFETY: by the contract. The context is where the kernel expects it; nothing below it is used any more.
     unsafe {
         asm!(
             "mov rsp, {context}",
@@ -91,14 +91,14 @@ pub unsafe fn go_back(context: *const libc::ucontext_t, signal: c_int, near: usi
             context = in(reg) context,
             number = const libc::SYS_rt_sigreturn,
             refused = sym refused,
-            // The kernel keeps it.
+            // The system call preserves it.
             in("edi") signal,
             options(noreturn),
         );
     }
 }
 
-/// The kernel refuses to end the handler.
+/// The kernel refuses to end the handler: has the signal delivered.
 unsafe extern "C" fn refused(signal: c_int) {
     let set = 1_u64 << (signal - 1);
     let arguments = [libc::SIG_UNBLOCK as usize, &raw const set as usize, 0, 8, 0, 0];
@@ -109,16 +109,16 @@ unsafe extern "C" fn refused(signal: c_int) {
     }
 }
 
-/// The contents of the thread's own memory, which are put back.
+/// The damaged contents of the thread's own memory, which are put back.
 pub struct Found {
     base: usize,
     pointer: usize,
     block: Tls,
 }
 
-/// The memory of a thread lies behind its stack, where a write that runs away arrives: there is its block, and behind
-/// that a pointer to itself. If that is damaged, the thread has a sound block, which knows nothing, as long as the
-/// result lives.
+/// Gives a thread whose memory is damaged a sound block, which knows nothing, as long as the result lives. The memory
+/// of a thread lies above its stack, where a runaway write arrives: the block comes first, and then a pointer to
+/// itself, which is checked.
 ///
 /// # Safety
 /// Called by a signal handler that ends the program; the thread has no other use for its block meanwhile.

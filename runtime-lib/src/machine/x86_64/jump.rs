@@ -10,6 +10,11 @@ use core::mem::offset_of;
 use crate::abi::layout;
 use crate::jump::{Saved, prepare};
 
+/// Offset of the runtime's words in a buffer of `setjmp`: after the registers, a word for whether signals are kept, and
+/// the set of the 64 signals that exist. Buffers of `pthread_cleanup_push` end with the three words, and use them after
+/// `setjmp`. With shadow stacks libc would use one of the words; no image with the runtime has shadow stacks.
+pub const SAVED_AT: usize = 80;
+
 /// The stack pointer that `longjmp` sets: the seventh word of glibc's `jmp_buf`, which is mangled: an exclusive or with
 /// a word of the thread's descriptor, then rotated to the left by 17 bits.
 ///
@@ -23,8 +28,8 @@ pub unsafe fn jump_target(buffer: *const u64) -> usize {
     (unsafe { buffer.add(6).read() }.rotate_right(17) ^ guard) as usize
 }
 
-// The program's `setjmp` and its like jump here, with the address of libc's function in %rax. A jump leads on: libc's
-// function finds its caller's registers.
+// The program's `setjmp` and its like jump here, with the address of libc's function in %rax. The code jumps on to that
+// function, which so finds its caller's registers.
 global_asm!(
     ".pushsection .text.__pcce_setjmp,\"ax\",@progbits",
     ".globl __pcce_setjmp",
@@ -73,9 +78,9 @@ global_asm!(
     ".popsection",
     id = const layout::TLS_ID,
     top = const layout::TLS_TOP,
-    saved_id = const Saved::OFFSET + offset_of!(Saved, id),
-    saved_top = const Saved::OFFSET + offset_of!(Saved, top),
-    sealed = const Saved::OFFSET + offset_of!(Saved, sealed),
+    saved_id = const SAVED_AT + offset_of!(Saved, id),
+    saved_top = const SAVED_AT + offset_of!(Saved, top),
+    sealed = const SAVED_AT + offset_of!(Saved, sealed),
     seal = const Saved::SEAL,
 );
 

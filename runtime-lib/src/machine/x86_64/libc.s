@@ -1,6 +1,7 @@
-# What executables have in libc's place. Libc's own functions, `__pcce_libc_NAME` for the runtime, are looked up by the
-# first caller that needs one: a handler that jumps finds that `setjmp` has done so. All are weak: a program, or a
-# sanitizer, may have its own functions, which then count. Where a library has this code, too, the executable's counts.
+# The functions with which executables replace libc's. The first call of any of them looks up all of libc's own
+# functions (`__pcce_libc_NAME` for the runtime): when a signal handler jumps, `setjmp` has done so already. All are
+# weak: a program, or a sanitizer, may have its own functions, which then take precedence. Where a library has this
+# code, too, the executable's takes precedence.
 #
 # `interposed.s` has a line `interposed NAME, LEADS_TO` for each function (`pcce_abi::exports`).
 

@@ -9,9 +9,9 @@ use core::arch::asm;
 use crate::Registers;
 
 pub use self::fault::{fault_of, go_back, sound_thread};
-pub use self::jump::jump_target;
+pub use self::jump::{SAVED_AT, jump_target};
 
-/// The runtime's version as the loader has bound its name: it is that of another runtime, where that comes first.
+/// The address of the runtime's version, as the loader has bound its name: in another runtime, if that comes first.
 pub fn bound_version() -> *const u8 {
     let version;
     // SAFETY: reads the global offset table.
@@ -48,7 +48,7 @@ pub unsafe fn set_interrupted(context: *mut libc::ucontext_t, from: *const libc:
     unsafe { (*context).uc_mcontext.gregs = (*from).uc_mcontext.gregs };
 }
 
-/// The registers of the function into which this is inlined, as far as its callers' are found from them.
+/// The registers of the function into which this is inlined, as far as the walk to its callers needs them.
 #[inline(always)]
 pub fn here() -> Registers {
     let mut registers = Registers::NONE;

@@ -1,8 +1,8 @@
 # Where an exception was thrown (`--pcce-thrown`).
 #
-# Whatever raises an exception calls `_Unwind_RaiseException`: `throw`, `std::rethrow_exception`, a panic of Rust. The
-# stack is whole then, and the point's token is kept for the thread. `throw;` calls `_Unwind_Resume_or_Rethrow`, which
-# raises the same exception again: then the token stays.
+# `_Unwind_RaiseException` raises every exception: for `throw`, `std::rethrow_exception`, a panic of Rust. The stack is
+# whole then, and the point's token is kept for the thread. `throw;` calls `_Unwind_Resume_or_Rethrow`, which raises the
+# same exception again: then the token stays.
 
     .set SIZE, 1024
 

@@ -24,7 +24,7 @@ pub struct Measured {
     /// The baseline's dynamic counts, and the variant's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<(Counts, Counts)>,
-    /// What these say of the single functions.
+    /// The differences between these counts, by function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub further: Option<Further>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -153,7 +153,8 @@ impl Measured {
         Some(self.verified.as_ref()?.compared as f64 / self.seconds()?)
     }
 
-    /// Pushes in such a second, assuming that the whole workload pushes as often for each call as the small one.
+    /// Pushes in a second of the baseline's user time, assuming that the whole workload pushes as often for each call
+    /// as the small one.
     pub fn pushes_per_second(&self) -> Option<f64> {
         let counts = &self.counts.as_ref()?.1;
         let calls = counts.direct_calls + counts.indirect_calls;

@@ -46,7 +46,7 @@ impl Report {
         };
         let mut row = "| **mean** | | |".to_owned();
         for number in PARTS {
-            // Of the programs whose runs are all equal.
+            // Only programs whose runs are all equal count.
             let shares: Vec<f64> =
                 all.iter().filter_map(|(_, parts)| share(collected(parts, number))).collect();
             let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
@@ -102,7 +102,7 @@ impl Report {
     }
 }
 
-/// The collections with so many parts.
+/// The collections with this number of parts.
 fn collected(parts: &Parts, number: usize) -> impl Iterator<Item = &Collected> {
     parts.processes.iter().flat_map(|process| &process.collected).filter(move |one| one.parts == number)
 }

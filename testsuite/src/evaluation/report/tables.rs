@@ -211,7 +211,7 @@ impl Report {
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
 
-    /// Where the programs that pay most pay it: the functions with most further instructions.
+    /// The functions with most further instructions, in the programs with the highest ratios.
     pub(super) fn further(&self, variant: &Variant, out: &mut String) {
         const PROGRAMS: usize = 6;
         let rows = self.of(variant).filter_map(|(program, m)| {
@@ -327,12 +327,12 @@ impl Report {
     }
 }
 
-/// In full if that is short, else as a power of ten.
+/// A number in full if that is short, else as a power of ten.
 fn large(value: f64) -> String {
     if value < 1e7 { format!("{value:.0}") } else { format!("{value:.1e}") }
 }
 
-/// Each once, in the order of their first occurrences.
+/// Each name once, in the order of their first occurrences.
 fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     names.for_each(|name| {

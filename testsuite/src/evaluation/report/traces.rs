@@ -59,7 +59,7 @@ impl Report {
         let total = recording.iter().find(|variant| variant.name == ALL);
         for variant in &recording {
             for of in [(|r| r.bytes) as fn(&Recorded) -> u64, |r| r.compressed] {
-                // Of the programs that both have recorded.
+                // Only programs that both variants have recorded count.
                 let share = |total: &Variant| {
                     let both = names().filter_map(|name| {
                         Some((self.recorded(name, variant)?, self.recorded(name, total)?))
@@ -76,7 +76,7 @@ impl Report {
         self.trace_costs(out);
     }
 
-    /// Instructions and processor time, to the baseline.
+    /// Instructions and processor time, relative to the baseline.
     fn trace_costs(&self, out: &mut String) {
         let variants: Vec<&Variant> = self.variants.iter().filter(|variant| is_of_traces(variant)).collect();
         let is_known = |m: &Measured| m.counts.is_some() || m.times.is_some();

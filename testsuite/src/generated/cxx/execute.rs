@@ -103,7 +103,7 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// The same by code that is not instrumented.
+    /// As [`function`](Self::function), by code that is not instrumented.
     fn called_back(&mut self, by: &'static str, f: usize, n: i32) -> Step<Flow> {
         self.thread.stack.push(Activation { what: What::Boundary(by), line: None });
         let flow = self.function(f, n);
@@ -161,7 +161,7 @@ impl<'a> Interpreter<'a> {
         }
         for &(class, n) in objects.iter().rev() {
             self.at(None);
-            // It catches what it throws.
+            // A destructor catches its own exceptions.
             self.function(self.tree.objects[class].1, n)?;
         }
         Ok(flow)

@@ -13,7 +13,7 @@ pub(super) struct Maker<'a> {
     id: u32,
 }
 
-/// Where a statement is made.
+/// The surroundings of a generated statement.
 #[derive(Clone)]
 struct Place {
     function: usize,
@@ -167,8 +167,8 @@ impl<'a> Maker<'a> {
     }
 
     fn block(&mut self, place: &Place) -> Vec<Statement> {
-        let most = if place.depth < 2 { 5 } else { 3 };
-        (0..self.random.random_range(1..=most)).map(|_| self.any(place)).collect()
+        let max_len = if place.depth < 2 { 5 } else { 3 };
+        (0..self.random.random_range(1..=max_len)).map(|_| self.any(place)).collect()
     }
 
     fn any(&mut self, place: &Place) -> Statement {

@@ -14,7 +14,7 @@ pub(super) struct Tree {
     pub(super) features: Features,
 }
 
-/// What a program may use; each costs compile time for its header.
+/// The features that a program may use. Each costs compile time for its header.
 #[derive(Clone, Copy)]
 pub(super) struct Features {
     pub(super) functions: bool,
@@ -36,7 +36,7 @@ pub(super) struct Function {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Free,
-    /// Calls another deep function this many times, and only then does something.
+    /// Calls another deep function until its parameter `depth` is 0, and only then does something.
     Deep {
         next: usize,
     },
@@ -93,7 +93,7 @@ pub(super) enum Callee {
     Pointer(usize),
     /// Called back by code that is not instrumented.
     Through(usize),
-    /// The same: it catches the first one's exceptions, and then calls the second one.
+    /// Called back by code that is not instrumented: it catches the first one's exceptions, and then calls the second.
     Caught(usize, usize),
     Std(usize),
     Table(i32),

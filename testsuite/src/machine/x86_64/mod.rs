@@ -40,8 +40,8 @@ pub fn transfer(mnemonic: &str) -> Option<Transfer> {
     }
 }
 
-/// The class of an instruction. Of thread-local storage, all but the stack protector's word counts as the thread's
-/// block: what else there is the plain build has, too.
+/// The class of an instruction. All thread-local storage except the stack protector's word counts as the thread's
+/// block: the plain build has other accesses, too.
 pub fn class(mnemonic: &str, operands: &str) -> Class {
     if operands.contains(THREAD_LOCAL) && !operands.contains(STACK_GUARD) {
         let is_target = operands.rsplit(',').next().is_some_and(|last| last.contains(THREAD_LOCAL));
@@ -57,7 +57,7 @@ pub fn class(mnemonic: &str, operands: &str) -> Class {
     }
 }
 
-/// Returns whether a word in front of a mnemonic is a prefix that changes nothing here.
+/// Returns whether a word before a mnemonic is a prefix that changes nothing here.
 pub fn is_prefix(word: &str) -> bool {
     word == "cs"
 }

@@ -33,13 +33,13 @@ impl Registers {
         (-600..0).contains(&(self.0.rax as i64)) && self.0.orig_rax as i64 >= 0
     }
 
-    /// The same, without a system call that the kernel would go on with.
+    /// These registers, without a system call that the kernel would go on with.
     pub fn outside_system_call(self) -> Self {
         Self(libc::user_regs_struct { orig_rax: NO_CALL, ..self.0 })
     }
 
-    /// The same, about to copy the process as `fork` does: by the system call instruction at this address. The copy is
-    /// a child of the process's parent.
+    /// These registers, about to copy the process as `fork` does: by the system call instruction at this address. The
+    /// copy is a child of the process's parent.
     pub fn forking(self, system_call: u64) -> Self {
         Self(libc::user_regs_struct {
             rip: system_call,

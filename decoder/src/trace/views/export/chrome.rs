@@ -12,7 +12,7 @@ use crate::trace::tables::Tables;
 use crate::trace::views::named::Met;
 use crate::trace::views::spans::Span;
 
-/// Writes some streams. Returns what was met.
+/// Writes some streams. Returns the counts of what was met.
 pub fn chrome<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -37,7 +37,7 @@ struct Chrome<'t> {
     places: HashMap<u32, String>,
     /// The members that name the row of the stream.
     row: String,
-    /// The text in front of the next stream.
+    /// The text before the next stream.
     separator: &'static str,
 }
 

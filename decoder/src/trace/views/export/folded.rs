@@ -10,13 +10,13 @@ use crate::trace::reader::Reader;
 use crate::trace::views::named::Met;
 use crate::trace::views::selection::{Selection, Step, walk};
 
-/// Other contexts are counted together, each with its caller.
+/// Further contexts are counted together, below each caller.
 const MAX_CONTEXTS: usize = 1 << 20;
-/// In place of a callee: calls deeper than is asked for.
+/// Stands for a callee: calls that are deeper than was asked for.
 const DEEPER: u32 = u32::MAX;
-/// In place of a callee: contexts beyond [`MAX_CONTEXTS`].
+/// Stands for a callee: contexts beyond [`MAX_CONTEXTS`].
 const FURTHER: u32 = u32::MAX - 1;
-/// In place of a context: nothing is known of what is active.
+/// Stands for a context: no active call is known.
 const UNKNOWN: &str = "<not known>";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ struct Context {
 struct Contexts {
     rows: Vec<Context>,
     numbers: HashMap<(u32, u32), u32>,
-    /// So deep is the deepest one. With one row for each depth, what is written grows with its square.
+    /// The greatest depth. The output may grow with its square: a line for each depth, with all callers.
     depth: u32,
 }
 
@@ -99,9 +99,9 @@ pub fn folded<'t>(
                         active.push(contexts.below(parent, span.callee));
                     }
                     Step::End => _ = active.pop(),
-                    // The calls of chosen functions belong to others.
+                    // The call of a chosen function is an event of its caller.
                     Step::Event(_) if active.len() == 1 && selection.functions.is_some() => {}
-                    // An event belongs to what was active when it came.
+                    // An event belongs to the call that was active when it came.
                     Step::Event(event) => {
                         let innermost = *active.last().unwrap_or(&0);
                         contexts.rows[innermost as usize].events += u64::from(event.kind.is_counted());
@@ -130,7 +130,7 @@ pub fn folded<'t>(
         let names = path.iter().rev().map(|callee| match *callee {
             DEEPER => "<deeper calls>".to_owned(),
             FURTHER => "<further calls>".to_owned(),
-            // The separator of folded stacks; Rust's array types have it.
+            // `;` separates the frames of folded stacks, and Rust's array types have it.
             callee => printable(&style.name(tables.callee_name(callee))).replace(';', ":"),
         });
         writeln!(out, "{} {events}", names.collect::<Vec<_>>().join(";"))?;

@@ -1,9 +1,9 @@
 //! Traces for other programs: trace viewers, flame graphs, and a picture.
 //!
-//! The clock is known where chunks begin and end. Between these, times go on evenly with what the thread has
-//! written.
+//! The clock is known where chunks begin and end. Between these, times are interpolated by the amount that the
+//! thread has written.
 //!
-//! A format of a trace viewer is a [`Viewer`] in a file here.
+//! Each format of a trace viewer is a [`Viewer`], in a file of its own.
 
 mod chrome;
 mod folded;
@@ -43,11 +43,11 @@ trait Viewer {
     fn instant(&mut self, stream: &Stream, time: u64, name: String, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// What a trace viewer is given.
+/// The calls that a trace viewer gets.
 #[derive(Clone, Debug, Default)]
 pub struct Exported {
     pub selection: Selection,
-    /// Only calls with so many events inside of them. Calls around a moment are there, too.
+    /// The fewest events that a call must have inside of it. Calls around a moment are exported in any case.
     pub least: u64,
 }
 
@@ -57,7 +57,7 @@ struct Active {
     events: u64,
 }
 
-/// Writes some streams for a viewer. Returns what was met.
+/// Writes some streams for a viewer. Returns the counts of what was met.
 fn write_spans<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -69,7 +69,7 @@ fn write_spans<'t>(
     let mut met = Met::default();
     for stream in streams {
         viewer.track(stream, &heading(reader, stream), out)?;
-        // The outermost ones were written.
+        // The outermost `written` calls of `active` were written.
         let (mut active, mut written) = (Vec::<Active>::new(), 0);
         let mut time = 0;
         // Each event is later than all before.

@@ -12,13 +12,13 @@ use crate::trace::tables::Tables;
 use crate::trace::views::named::Met;
 use crate::trace::views::spans::Span;
 
-/// A page with more calls lacks the shortest ones: browsers draw this many at once.
-const MOST: usize = 300_000;
-/// Calls inside of so many others are not in the page.
-const DEEPEST: u32 = 200;
-/// More moments of a stream are not in the page.
-const MOST_MOMENTS: usize = 1000;
-/// The page; its data stands in the place of this word.
+/// Bound on the calls in a page, as many as browsers can draw. The shortest calls are left out.
+const MAX_CALLS: usize = 300_000;
+/// Deeper calls are not in the page.
+const MAX_DEPTH: u32 = 200;
+/// Bound on the moments of a stream that are in the page.
+const MAX_MOMENTS: usize = 1000;
+/// The page; its data replaces the word [`DATA`].
 const PAGE: &str = include_str!("page.html");
 const DATA: &str = "@DATA@";
 
@@ -38,7 +38,7 @@ struct Row {
     moments: Vec<(u64, String)>,
 }
 
-/// Writes the page. Returns what was met.
+/// Writes the page. Returns the counts of what was met.
 pub fn page<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -47,9 +47,9 @@ pub fn page<'t>(
 ) -> io::Result<Met> {
     let mut rows = Rows { rows: Vec::new(), count: 0, shortest: 0, left_out: 0, deeper: 0 };
     let met = write_spans(reader, streams, exported, &mut rows, &mut io::sink())?;
-    rows.thin(MOST);
+    rows.thin(MAX_CALLS);
     let data = rows.data(&reader.programs.tables).to_string();
-    // No text ends the page's script.
+    // Escaped, so that no text in the data ends the page's script.
     let page = PAGE.split_once(DATA).expect("the page has it");
     write!(out, "{}{}{}", page.0, data.replace('<', "\\u003c"), page.1)?;
     Ok(met)
@@ -62,7 +62,7 @@ struct Rows {
     /// Calls that last less are left out.
     shortest: u64,
     left_out: u64,
-    /// Calls that are deeper than [`DEEPEST`].
+    /// Calls that are deeper than [`MAX_DEPTH`].
     deeper: u64,
 }
 
@@ -92,7 +92,7 @@ impl Rows {
                 let mut calls: Vec<&Call> = row.calls.iter().collect();
                 calls.sort_by_key(|call| (call.depth, call.start));
                 let mut numbers = Vec::with_capacity(5 * calls.len());
-                // Starts are differences, within calls of one depth.
+                // A start is the difference from that of the call before, at the same depth.
                 let (mut depth, mut start) = (u32::MAX, 0);
                 for call in calls {
                     if std::mem::replace(&mut depth, call.depth) != call.depth {
@@ -109,12 +109,12 @@ impl Rows {
             .collect();
         json!({
             "rows": rows, "names": names.texts, "places": places.texts, "leftOut": self.left_out,
-            "shortest": self.shortest, "deeper": self.deeper, "deepest": DEEPEST,
+            "shortest": self.shortest, "deeper": self.deeper, "deepest": MAX_DEPTH,
         })
     }
 }
 
-/// Texts, each once.
+/// Texts and their numbers. Each text is stored once.
 #[derive(Default)]
 struct Numbers {
     texts: Vec<String>,
@@ -146,7 +146,7 @@ impl Viewer for Rows {
     fn end(&mut self, _: &Stream, time: u64, span: &Span, _: &mut dyn Write) -> io::Result<()> {
         let Span { callee, depth, node, start } = *span;
         let len = time - start;
-        if depth >= DEEPEST {
+        if depth >= MAX_DEPTH {
             self.deeper += 1;
             return Ok(());
         }
@@ -157,15 +157,15 @@ impl Viewer for Rows {
         let row = self.rows.last_mut().expect("it has begun");
         row.calls.push(Call { start, len, depth, callee, node });
         self.count += 1;
-        if self.count > 2 * MOST {
-            self.thin(MOST);
+        if self.count > 2 * MAX_CALLS {
+            self.thin(MAX_CALLS);
         }
         Ok(())
     }
 
     fn instant(&mut self, _: &Stream, time: u64, name: String, _: &mut dyn Write) -> io::Result<()> {
         let row = self.rows.last_mut().expect("it has begun");
-        if row.moments.len() < MOST_MOMENTS {
+        if row.moments.len() < MAX_MOMENTS {
             row.moments.push((time, name));
         }
         Ok(())

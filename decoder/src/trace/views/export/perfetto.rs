@@ -1,9 +1,9 @@
 //! Perfetto's format: a sequence of packets, each a field of one protocol buffer. The messages have the
-//! numbers and types of Perfetto's `trace_packet.proto` and `track_event.proto`; fields that are never
-//! written are left out.
+//! numbers and types of Perfetto's `trace_packet.proto` and `track_event.proto`, without the fields that are
+//! never written.
 //!
 //! Each stream is a sequence of packets of its own. So packets need not say to which track they belong, and their times
-//! are differences. Names and places are written once in each.
+//! are differences. Each sequence has its names and places once.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -141,7 +141,7 @@ const BOOT_TIME: u32 = 6;
 /// A clock of one sequence of packets.
 const OWN_CLOCK: u32 = 64;
 
-/// Writes some streams. Returns what was met.
+/// Writes some streams. Returns the counts of what was met.
 pub fn perfetto<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -174,7 +174,7 @@ impl Perfetto<'_> {
         out.write_all(&self.bytes)
     }
 
-    /// Writes an event at a time that is not before that of the last one.
+    /// Writes an event. `time` is not before the time of the last one.
     fn event(
         &mut self,
         time: u64,

@@ -1,5 +1,5 @@
 //! Speedscope's file format (<https://www.speedscope.app/file-format-schema.json>): an evented profile for each
-//! stream. Speedscope wants each call that begins to end, and knows no moments: they are calls that take no time.
+//! stream. In Speedscope each call that begins must end. It knows no moments: they become calls that take no time.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crate::trace::tables::Tables;
 use crate::trace::views::named::Met;
 use crate::trace::views::spans::{Callee, Span};
 
-/// Writes some streams. Returns what was met.
+/// Writes some streams. Returns the counts of what was met.
 pub fn speedscope<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -44,16 +44,16 @@ pub fn speedscope<'t>(
 
 struct Speedscope<'t> {
     tables: &'t Tables,
-    /// The names of frames in JSON, and the places there of callees and of moments.
+    /// The names of frames, in JSON. The maps have the indices of callees and of moments.
     frames: Vec<String>,
     callees: HashMap<Callee, usize>,
     moments: HashMap<String, usize>,
     /// The frames that are open, outermost first.
     open: Vec<usize>,
     any_profile: bool,
-    /// The profile has an event.
+    /// True if the profile has an event.
     any_event: bool,
-    /// Of the last event.
+    /// The time of the last event.
     time: u64,
 }
 
@@ -64,7 +64,7 @@ impl Speedscope<'_> {
         writeln!(out, r#"{separator}{{"type":"{kind}","frame":{frame},"at":{time}}}"#)
     }
 
-    /// Ends the profile of a stream, and what is still active in it.
+    /// Ends the profile of a stream, and the calls that are still active in it.
     fn end_profile(&mut self, out: &mut dyn Write) -> io::Result<()> {
         while let Some(frame) = self.open.pop() {
             self.event('C', frame, self.time, out)?;

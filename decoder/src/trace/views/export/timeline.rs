@@ -1,4 +1,4 @@
-//! A picture of a trace: for each thread, what was active over time, as far as one can see it.
+//! A picture of a trace: for each thread, the calls that were active over time, at the resolution of the picture.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -19,13 +19,15 @@ use crate::trace::views::spans::{Callee, Span};
 const COLUMNS: u64 = 1200;
 const ROW: usize = 14;
 /// Deeper calls are not drawn one by one.
-const ROWS: usize = 40;
+const MAX_ROWS: usize = 40;
 const MARGIN: usize = 20;
 /// Height of the texts above a thread.
 const TITLE: usize = 34;
+/// Width of a character, in pixels.
 const CHARACTER: f64 = 6.2;
-const HEAVIEST: usize = 12;
-/// More threads are not drawn.
+/// How many functions are listed below the threads.
+const MAX_FUNCTIONS: usize = 12;
+/// Bound on the threads that are drawn.
 const MAX_STREAMS: usize = 32;
 
 /// The calls of a thread, by column of the picture.
@@ -35,18 +37,18 @@ struct Columns {
     /// The column that is being filled, and how much of it each callee had, by depth.
     column: u64,
     shares: Vec<HashMap<Callee, u64>>,
-    /// By depth: the callee that had most of each column, where one had half of it at least.
+    /// By depth: the callee that had most of each column, where it had at least a quarter.
     rows: Vec<Vec<(u64, Callee)>>,
     deepest: u32,
     depths: Vec<u32>,
 }
 
 impl Columns {
-    /// A span has lasted from its beginning, or the column's, to `now`.
+    /// Adds a span that has lasted from its beginning, or the column's, to `now`.
     fn add(&mut self, span: &Span, now: u64) {
         let start = span.start.max(self.column * self.per_column);
         let depth = span.depth as usize;
-        if depth >= ROWS || now <= start {
+        if depth >= MAX_ROWS || now <= start {
             return;
         }
         if self.shares.len() <= depth {
@@ -59,7 +61,7 @@ impl Columns {
     fn advance(&mut self, now: u64, open: &[Span]) {
         while (self.column + 1) * self.per_column <= now {
             let end = (self.column + 1) * self.per_column;
-            let shown = open.partition_point(|span| (span.depth as usize) < ROWS);
+            let shown = open.partition_point(|span| (span.depth as usize) < MAX_ROWS);
             for span in &open[..shown] {
                 self.add(span, end);
             }
@@ -85,7 +87,7 @@ impl Columns {
     }
 }
 
-/// Writes the picture, as SVG. Returns what was met.
+/// Writes the picture, as SVG. Returns the counts of what was met.
 pub fn timeline<'t>(
     reader: &Reader<'t>,
     streams: impl IntoIterator<Item = &'t Stream>,
@@ -138,7 +140,7 @@ pub fn timeline<'t>(
     }
     let mut rows = totals.rows();
     rows.sort_by_key(|row| (std::cmp::Reverse(row.own), row.callee));
-    rows.truncate(HEAVIEST);
+    rows.truncate(MAX_FUNCTIONS);
     rows.retain(|row| row.own > 0);
     let name = |callee: Callee| printable(&short(tables.callee_name(callee))).into_owned();
     let all: u64 = drawn.iter().map(|(_, events, _)| events).sum();
@@ -204,13 +206,13 @@ fn thread(
         top + 27,
     );
     let top = top + TITLE;
-    // The outermost call is above, as in a list of what happened.
-    let height = (deepest as usize).clamp(1, ROWS) * ROW;
+    // The outermost call is at the top, as in a list of calls.
+    let height = (deepest as usize).clamp(1, MAX_ROWS) * ROW;
     let used = events.div_ceil(columns.per_column) as usize;
     let scale = COLUMNS as f64 / used.max(1) as f64;
     let mut outline = format!("M{MARGIN},{top}");
     for (column, depth) in columns.depths.iter().enumerate().take(used) {
-        let y = top + (*depth as usize).min(ROWS) * ROW;
+        let y = top + (*depth as usize).min(MAX_ROWS) * ROW;
         let x = |column: usize| MARGIN as f64 + column as f64 * scale;
         let _ = write!(outline, "L{:.1},{y}L{:.1},{y}", x(column), x(column + 1));
     }

@@ -1,5 +1,5 @@
 //! Small programs without libc, whose modules have no code until they are linked. Each module is compiled
-//! twice: what is linked by hand returns 77 where the generated code returns a number of its own.
+//! twice: its object returns 77 where the generated code returns a number of its own.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -70,7 +70,7 @@ impl Project {
         fs::write(project.path("header.h"), HEADER).unwrap();
         fs::write(project.path("start.s"), START).unwrap();
         fs::create_dir(project.path("generated")).unwrap();
-        // Links look for their scratch folders here, and nothing may be left.
+        // Links make their scratch folders here, and nothing may be left.
         fs::create_dir(project.path("tmp")).unwrap();
         run(project.command("clang-19").args(["-c", "start.s", "-o", "start.o"]));
         let generator = "#!/bin/sh\ncat > request\ncat request >> requests\necho >> requests\n\
@@ -98,7 +98,7 @@ impl Project {
         let usual =
             ["-O1", "-fPIC", "-ffunction-sections", "-include", "header.h", "-c", "source.c", "-o", to];
         let language = if source.starts_with("extern \"C\"") { "-xc++" } else { "-xc" };
-        // Nothing of it is inlined where it is to be linked.
+        // Nothing is inlined, so that calls are linked.
         run(self.command("clang-19").args([language, "-fno-inline"]).args(usual).args(flags));
     }
 
@@ -159,7 +159,7 @@ impl Project {
         text(&output.stdout)
     }
 
-    /// A link that fails: what it says.
+    /// The messages of a link that fails.
     pub fn fails(&self, arguments: &[&str]) -> String {
         let output = self.try_link(arguments);
         assert!(!output.status.success(), "{}: {arguments:?}", self.linker);
@@ -169,12 +169,12 @@ impl Project {
         said
     }
 
-    /// What `program` returns.
+    /// The exit status of `program`.
     pub fn status(&self) -> i32 {
         self.command(self.path("program")).env("LD_LIBRARY_PATH", ".").status().unwrap().code().unwrap()
     }
 
-    /// How often code was generated, and for what the last time: the names that messages have, sorted.
+    /// How often code was generated, and the sorted names, as in messages, of the modules of the last time.
     pub fn generated(&self) -> (usize, Vec<String>) {
         let requests = fs::read_to_string(self.path("requests")).unwrap_or_default();
         let last: serde_json::Value =

@@ -42,7 +42,7 @@ fn call_target(call: &[u8], end: u64) -> Option<u64> {
     Some(end.wrapping_add_signed(distance.into()))
 }
 
-/// Linkers make other instructions of those that read the global offset table, or find thread-local variables.
+/// Linkers replace instructions that read the global offset table, or find thread-local variables.
 fn written(kind: u32) -> Range<isize> {
     match kind {
         R_64 | R_PC64 | R_GOTOFF64 | R_GOT64 | R_GOTPC64 | R_GOTPCREL64 | R_PLTOFF64 | R_DTPOFF64

@@ -1,4 +1,4 @@
-//! What the walk over stacks needs to know of x86-64.
+//! The facts about x86-64 that the walk over stacks needs.
 
 use gimli::{Register, RegisterRule, UnwindContextStorage, UnwindTableRow};
 
@@ -70,9 +70,9 @@ impl Unwind for X86_64 {
     fn calls(code: &[u8], address: u64) -> impl Iterator<Item = u64> {
         const CALL: u8 = 0xe8;
         const CALL_LEN: usize = 5;
-        code.windows(CALL_LEN).zip(address + CALL_LEN as u64..).filter_map(|(call, behind)| {
+        code.windows(CALL_LEN).zip(address + CALL_LEN as u64..).filter_map(|(call, end)| {
             let distance = i32::from_le_bytes([call[1], call[2], call[3], call[4]]);
-            (call[0] == CALL).then(|| behind.wrapping_add_signed(distance.into()))
+            (call[0] == CALL).then(|| end.wrapping_add_signed(distance.into()))
         })
     }
 }
@@ -99,7 +99,7 @@ fn stub_words(image: &[u8], at: usize) -> Option<usize> {
     if code.starts_with(ENDBR64) && (code[4..].starts_with(JUMP_THROUGH) || code[4] == PUSH) {
         Some(0)
     } else if code.starts_with(JUMP_THROUGH) {
-        // In the table's head, behind its push.
+        // In the table's head, after its push.
         Some(if is_before(6, PUSH_THROUGH) { 2 } else { 0 })
     } else if code[0] == PUSH && code[5] == JUMP {
         Some(0)
@@ -112,7 +112,7 @@ fn stub_words(image: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// The caller of a function that has pushed so many words and changed nothing else.
+/// The caller of a function that has pushed this number of words and changed nothing else.
 fn caller_above<'p>(
     registers: &Registers<X86_64>,
     words: usize,

@@ -6,11 +6,11 @@
 use core::arch::asm;
 use core::ffi::{c_int, c_void};
 
-/// Copies 16 bytes. In assembly: of a loop of plain copies the compiler would make a call of the function that the loop
-/// is in.
+/// Copies 16 bytes. In assembly: the compiler would turn a loop of plain copies into a call of the function that
+/// contains the loop.
 #[inline(always)]
 unsafe fn copy_16(to: *mut u8, from: *const u8) {
-    // SAFETY: by the caller: so many bytes are there.
+    // SAFETY: by the caller: there are 16 bytes.
     unsafe {
         asm!("movups {x}, [{from}]", "movups [{to}], {x}", x = out(xmm_reg) _, from = in(reg) from, to = in(reg) to,
             options(nostack, preserves_flags));
@@ -72,7 +72,7 @@ unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8 {
     to
 }
 
-// Not inlined: calls with a known length, which the compiler knows to make comparisons of words of, would become loops.
+// Not inlined: the compiler turns calls with a known length into comparisons of words; inlined, they would be loops.
 #[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
 #[inline(never)]
 unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {

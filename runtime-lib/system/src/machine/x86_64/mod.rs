@@ -19,7 +19,7 @@ macro_rules! weak_address {
             core::arch::asm!(
                 concat!(".weak ", $symbol),
                 concat!("mov {address}, qword ptr [rip + ", $symbol, "@GOTPCREL]"),
-                // In programs that gold has linked, what is not there is where the image begins.
+                // In programs that gold has linked, a missing symbol has the address where the image begins.
                 ".weak __ehdr_start",
                 ".hidden __ehdr_start",
                 "lea {start}, [rip + __ehdr_start]",

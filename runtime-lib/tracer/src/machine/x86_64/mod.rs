@@ -13,14 +13,14 @@ use crate::area::block;
 use crate::last::__pcce_trace_last;
 use crate::sys;
 
-/// The kernel wants to be told where handlers return to (`SA_RESTORER`).
+/// The flag of an action that says where handlers return to, which the kernel requires (`SA_RESTORER`).
 pub const RESTORER_FLAG: u64 = 0x0400_0000;
 
 unsafe extern "C" {
     fn __pcce_trace_restorer();
 }
 
-// Debuggers know the frame of a signal by these instructions.
+// Debuggers recognise the frame of a signal by these instructions.
 global_asm!(
     ".pushsection .text.__pcce_trace_restorer,\"ax\",@progbits",
     ".hidden __pcce_trace_restorer",
@@ -35,13 +35,13 @@ global_asm!(
     const libc::SYS_rt_sigreturn,
 );
 
-/// Where a handler that was installed without libc returns to.
+/// The address to which a handler returns that was installed without libc.
 pub fn restorer() -> usize {
     __pcce_trace_restorer as *const () as usize
 }
 
 /// The number of bits by which the pending bits were shifted for the bits that the instruction at `at` is about to add:
-/// emitted code appends by two instructions, one behind the other. None if that is not known.
+/// emitted code appends by two instructions, one after the other. None if that is not known.
 pub fn appended(at: usize) -> Option<u32> {
     let block = block().addr();
     let thread = thread_pointer();

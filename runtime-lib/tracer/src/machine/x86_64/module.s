@@ -1,4 +1,4 @@
-# What the wrapper links into shared libraries that record their calls.
+# The object that the wrapper links into shared libraries that record their calls.
     .text
     .type __pcce_trace_module,@function
 __pcce_trace_module:

@@ -5,8 +5,8 @@
 //! |---|---|
 //! | a full word is written | 15 |
 //! | the function that is expected is entered | 25 |
-//! | another one that was entered before | 27 |
-//! | the same, and the word is full | 43 |
+//! | another function in the cache is entered | 27 |
+//! | another function in the cache is entered, and the word is full | 43 |
 //! | an event of verify mode | 13 |
 //!
 //! A word is stored before [`Block::next`](crate::abi::trace::Block) says so, and this before the pending bits are one
@@ -136,7 +136,7 @@ global_asm!(
     ".cfi_def_cfa_offset 8",
     "ret",
     ".cfi_restore_state",
-    // Another one than expected.
+    // Another function than expected.
     "4:",
     "mov byte ptr [rax + rdx + {followed}], cl",
     "mov rax, qword ptr fs:[r11]",
@@ -157,7 +157,7 @@ global_asm!(
     "__pcce_trace_stored_enter:",
     "mov qword ptr fs:[r11], 1",
     "jmp 8b",
-    // It is not in the cache.
+    // The function is not in the cache.
     "3:",
     "lea r11, [rip + {enter_slow}]",
     "jmp __pcce_trace_slow",
@@ -176,8 +176,9 @@ global_asm!(
     enter_slow = sym enter_slow,
 );
 
-// The function at %r11, with the place of the call and of the stack's end, and all other registers kept. Three are
-// saved already: %rax, %rcx, %rdx. The rest of the stack below the saved registers is for the vector registers.
+// Calls the function at %r11 with the return address and the stack pointer of emitted code, and keeps all registers.
+// Three are saved already: %rax, %rcx, %rdx. The rest of the stack below the saved registers is for the vector
+// registers.
 global_asm!(
     ".pushsection .text.__pcce_trace_slow,\"ax\",@progbits",
     ".hidden __pcce_trace_slow",
@@ -206,7 +207,7 @@ global_asm!(
     "mov eax, dword ptr [rip + {vectors}]",
     "test eax, eax",
     "jne 6f",
-    // Nothing but the lower parts of the first registers is changed by code for every processor.
+    // Code for every processor changes only the lower parts of the first vector registers.
     "sub rsp, 512",
     "and rsp, -64",
     "fxsave64 [rsp]",
@@ -274,7 +275,7 @@ global_asm!(
     detect = sym detect,
 );
 
-// Both are jumps to Rust, with the place of the call and of the stack's end behind the arguments.
+// Both are jumps to Rust, with the return address and the stack pointer of emitted code after the arguments.
 global_asm!(
     ".pushsection .text.__pcce_trace_landed,\"ax\",@progbits",
     ".globl __pcce_trace_landed",

@@ -3,8 +3,8 @@
 use core::arch::x86_64::{__cpuid, __cpuid_count};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Read by [`stubs`](super::stubs): what `xsave` is to keep (1: there is only `fxsave`; 0: not known yet), and how many
-/// bytes that are.
+/// Read by [`stubs`](super::stubs): the mask of the registers that `xsave` is to keep (1: there is only `fxsave`; 0:
+/// not known yet), and the number of bytes that they take.
 #[repr(C)]
 pub struct Vectors {
     mask: AtomicU32,
@@ -17,7 +17,7 @@ pub static vectors: Vectors = Vectors { mask: AtomicU32::new(0), size: AtomicU32
 
 /// The x87's registers, those of SSE and AVX, and the three parts of AVX-512: arguments may be in them.
 const ARGUMENTS: u32 = 0b1110_0111;
-/// `fxsave`'s bytes, and the head of what `xsave` writes.
+/// The bytes that `fxsave` writes, and the head that follows them in the area of `xsave`.
 const LEGACY: u32 = 512;
 const HEAD: u32 = 64;
 
