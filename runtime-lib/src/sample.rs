@@ -36,6 +36,8 @@ const LEARN_RATE: c_int = 97;
 const PAUSE: u64 = 150;
 /// After so many samples what is learnt is appended.
 const PERIOD: u64 = 1 << 12;
+/// A process takes no more for it: their memory is never given back.
+const MAX_LEARNT: u64 = 1 << 16;
 /// The highest rate in hertz: more samples would measure the handler.
 const MAX_RATE: c_int = 10_000;
 /// The maximum number of activations that are walked, at some 0.5 µs each: otherwise the handler would take all the
@@ -92,8 +94,13 @@ unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c
         count(CStr::from_ptr(text.as_ptr().cast()).to_bytes(), now.saturating_sub(before));
     }
     if learns {
-        if (LEARNT.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(PERIOD) {
+        let taken = LEARNT.fetch_add(1, Ordering::Relaxed) + 1;
+        if taken.is_multiple_of(PERIOD) {
             when::alone(|| write(1));
+        }
+        if taken == MAX_LEARNT {
+            ENDED.store(true, Ordering::Relaxed);
+            set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
         }
         let end = sys::time(libc::CLOCK_MONOTONIC);
         PAUSED.store(end + end.saturating_sub(begin) * PAUSE, Ordering::Relaxed);
@@ -165,6 +172,7 @@ extern "C" fn forked() {
         samples.take();
     }
     LAST.store(cpu_time(), Ordering::Relaxed);
+    LEARNT.store(0, Ordering::Relaxed);
     ENDED.store(false, Ordering::Relaxed);
     start_timer(LEARN_RATE);
 }

@@ -200,8 +200,8 @@ impl<'a> Added<'a> {
                     let direct = merged.functions[id.index()].calls.len();
                     self.compare_with(merged, id, c, guess);
                     if let Some(count) = counts.calls.get_mut(&(id.index(), c)) {
-                        let of_direct = *count * (1.0 - ELSEWHERE);
-                        *count *= ELSEWHERE;
+                        let of_direct = *count * (1.0 - OTHER_TARGETS);
+                        *count *= OTHER_TARGETS;
                         counts.calls.insert((id.index(), direct), of_direct);
                     }
                 }
