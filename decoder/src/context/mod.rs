@@ -144,7 +144,9 @@ impl Piece {
             Self::Named(..) => PieceClass::Function,
             Self::Signal => PieceClass::Handler,
             Self::Thread | Self::Task => PieceClass::Origin,
-            Self::Unknown(_) | Self::UnknownModule(_) | Self::Truncated | Self::Damaged => PieceClass::Missing,
+            Self::Unknown(_) | Self::UnknownModule(_) | Self::Truncated | Self::Damaged => {
+                PieceClass::Missing
+            }
         }
     }
 }

@@ -230,8 +230,8 @@ fn a_profile_says_how_often_calls_are_executed() {
     assert_eq!(profile.report("m.c", &program.counts), None);
 }
 
-/// A profile of contexts lists sites, and those that no copy of a call has, too. It tells which edges are hot, and not how
-/// often an activation calls.
+/// A profile of contexts lists sites, those of calls without an edge, too. It tells which edges are hot, and not
+/// how often an activation calls.
 #[test]
 fn contexts_tell_which_edges_are_hot() {
     let functions = [

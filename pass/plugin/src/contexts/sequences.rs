@@ -403,9 +403,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         };
         self.found.write(self.b, self.symbols, *instruction, at);
         // The callee reaches frames and records of this activation through the thread's block.
-        let reaches = call.action.shows_memory()
-            || self.entry_frame.is_some()
-            || self.shadow.is_some();
+        let reaches = call.action.shows_memory() || self.entry_frame.is_some() || self.shadow.is_some();
         if call.keeps_frame || reaches {
             instruction.clear_tail();
         }

@@ -1,5 +1,5 @@
-//! Programs that `pcce adapt` has made again: contexts stay right, tokens of all versions decode, and what is not fit to be
-//! learnt from changes nothing.
+//! Programs that `pcce adapt` has made again: contexts stay right, tokens of all versions decode, and what says nothing
+//! of the program changes nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
