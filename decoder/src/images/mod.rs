@@ -33,7 +33,6 @@ pub(crate) struct Images {
     leaving: OnceLock<Option<HashSet<u32>>>,
     /// See [`is_plain`](Self::is_plain).
     libraries: OnceLock<HashMap<BuildId, PathBuf>>,
-    system: OnceLock<HashMap<BuildId, PathBuf>>,
     plain: FrozenMap<BuildId, Box<bool>>,
 }
 
@@ -136,7 +135,7 @@ impl Images {
             self.code.iter().filter_map(program).flat_map(|program| libraries(&program)).collect()
         });
         *self.plain.get(id).unwrap_or_else(|| {
-            let found = libraries.get(id).or_else(|| self.system.get_or_init(of_system).get(id));
+            let found = libraries.get(id).or_else(|| of_system().get(id));
             let is_plain = match found {
                 Some(path) => with_dictionary(path).is_none(),
                 None => kernels() == Some(*id),

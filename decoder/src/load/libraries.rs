@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH};
 use object::read::elf::{Dyn, ElfFile64};
@@ -62,9 +63,13 @@ pub(crate) fn linked(program: &Path) -> Vec<PathBuf> {
 }
 
 /// All libraries of the system, by the start of their build ids: programs load some without being linked with them.
-pub(crate) fn of_system() -> HashMap<BuildId, PathBuf> {
-    let places = fs::read(CACHE).ok().and_then(|bytes| cache(&bytes)).unwrap_or_default();
-    places.into_values().filter_map(|place| Some((image(&place)?.build_id?, place))).collect()
+/// They are read once, which takes tens of milliseconds.
+pub(crate) fn of_system() -> &'static HashMap<BuildId, PathBuf> {
+    static LIBRARIES: OnceLock<HashMap<BuildId, PathBuf>> = OnceLock::new();
+    LIBRARIES.get_or_init(|| {
+        let places = fs::read(CACHE).ok().and_then(|bytes| cache(&bytes)).unwrap_or_default();
+        places.into_values().filter_map(|place| Some((image(&place)?.build_id?, place))).collect()
+    })
 }
 
 /// The file with the dictionary of a library: itself, or its debug file.
