@@ -116,7 +116,9 @@ impl Evaluated<'_> {
         } else {
             self.profile(variant, learn)?
         };
-        let depends = fingerprint([&before.fingerprint, &fingerprint_file(&learnt)?]);
+        let compilers = self.workshop.compiler_fingerprint(variant)?;
+        let tool = fingerprint_file(&variant.tools.join("pcce"))?;
+        let depends = fingerprint([&before.fingerprint, &fingerprint_file(&learnt)?, &compilers, &tool]);
         let (name, step) = (variant.folder_name(), if verify { "adapt-verify" } else { "adapt" });
         if let Some(built) = self.store.get::<Built>(&self.program.name, &name, step, &depends)
             && built.images().all(Path::exists)
