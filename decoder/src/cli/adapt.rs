@@ -331,7 +331,7 @@ fn put(image: &Image, new: Option<New>, args: &AdaptArgs, dicts: &Path) -> anyho
     let mut record = image.record.clone();
     record.versions.retain(|id| *id != dictionary.build_id || *id == image.record.versions[0]);
     record.versions.push(dictionary.build_id.clone());
-    record.learnt = args.learnt.iter().map(|file| std::path::absolute(file)).collect::<Result<_, _>>()?;
+    record.learnt = args.learnt.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
     record.fit = fit;
     let aside = beside(&image.path, pcce_options::PUT_ASIDE);
     if image.record.versions.len() == 1 {
