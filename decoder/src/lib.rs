@@ -12,6 +12,7 @@
 //! | `show` | writes contexts ([`render`], in a [`style`]) and the call [`graph`] |
 //! | [`session`] | all of that for many tokens: those in a text ([`filter`]), those of many builds ([`store`]) |
 //! | [`core_file`] | makes the tokens of a core file's threads, as a crash report |
+//! | [`learn`] | makes a profile of calls of contexts |
 //! | [`profile`], [`trace`] | profiles by context, and traces of calls |
 //! | [`verified`] | compares contexts with the shadow stack of verify mode |
 //!
@@ -24,6 +25,7 @@ pub mod context;
 pub mod core_file;
 pub mod decode;
 mod images;
+pub mod learn;
 pub mod load;
 pub mod numbers;
 pub mod printable;

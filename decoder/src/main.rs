@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         cli::Command::Dict(args) => cli::dict::run(args),
         cli::Command::Link(args) => cli::link::run(args),
         cli::Command::Relink(args) => cli::relink::run(args),
+        cli::Command::Adapt(args) => cli::adapt::run(args),
         cli::Command::Decode(args) => cli::decode::run(args),
         cli::Command::Filter(args) => cli::filter::run(args),
         cli::Command::Core(args) => cli::core::run(args),

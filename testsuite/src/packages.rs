@@ -181,6 +181,7 @@ impl Packages {
             flags,
             baseline: None,
             trained: false,
+            adapted: None,
             records: false,
             through: String::new(),
             environment: BTreeMap::new(),

@@ -19,6 +19,9 @@ const KIND: &str = "calls";
 pub struct Calls {
     /// Functions, with the module's identifier in LLVM. Equal ones may come more than once, one for each run.
     pub functions: Vec<(String, Function)>,
+    /// True if each call site is listed once, as contexts tell them apart, and so are those whose callees need no
+    /// context. Otherwise each copy that the compiler has made of a site is listed.
+    pub by_site: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,6 +31,8 @@ struct Heading {
     module: String,
     /// The number of lines that follow.
     functions: usize,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    by_site: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +128,12 @@ impl Calls {
                 return Err(CallsError::Version { line, found: kind.version });
             }
             let heading: Heading = serde_json::from_slice(text).map_err(damaged)?;
+            let is_first = profile.functions.is_empty();
+            if !is_first && profile.by_site != heading.by_site {
+                let what = "one module is listed by call sites, and another is not".to_owned();
+                return Err(CallsError::Damaged { line, what });
+            }
+            profile.by_site = heading.by_site;
             for number in 0..heading.functions {
                 let Some((text, line)) = lines.next() else {
                     let what =
@@ -158,16 +169,16 @@ impl Calls {
                 }
             }
         }
-        Self { functions: merged }
+        Self { functions: merged, by_site: self.by_site }
     }
 
     /// Writes the profile. Even without functions it has a heading, since an empty file is no profile.
     pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
         if self.functions.is_empty() {
-            writeln!(out, "{}", heading("", 0))?;
+            writeln!(out, "{}", heading("", 0, self.by_site))?;
         }
         for functions in self.functions.chunk_by(|a, b| a.0 == b.0) {
-            writeln!(out, "{}", heading(&functions[0].0, functions.len()))?;
+            writeln!(out, "{}", heading(&functions[0].0, functions.len(), self.by_site))?;
             for (_, function) in functions {
                 serde_json::to_writer(&mut *out, function)?;
                 out.write_all(b"\n")?;
@@ -182,8 +193,9 @@ fn syntax(line: usize, error: &serde_json::Error) -> CallsError {
     CallsError::Damaged { line, what: error.to_string().replace(" at line 1 column", " at column") }
 }
 
-fn heading(module: &str, functions: usize) -> String {
-    let heading = Heading { profile: KIND.into(), version: VERSION, module: module.into(), functions };
+fn heading(module: &str, functions: usize, by_site: bool) -> String {
+    let heading =
+        Heading { profile: KIND.into(), version: VERSION, module: module.into(), functions, by_site };
     json(&heading)
 }
 
@@ -203,7 +215,7 @@ pub fn template<'a>(
     module: &str,
     functions: impl ExactSizeIterator<Item = (&'a str, Vec<Option<&'a str>>)>,
 ) -> Vec<u8> {
-    let mut text = heading(module, functions.len()) + "\n";
+    let mut text = heading(module, functions.len(), false) + "\n";
     let here = char::from(HERE);
     for (name, callees) in functions {
         text += &format!("{{\"function\":{},\"count\":{here},\"calls\":[", json(&name));
@@ -235,7 +247,7 @@ mod tests {
             calls: vec![call(Some("a\"b"), counts[1]), call(None, counts[2])],
         };
         let leaf = Function { function: "a\"b".into(), count: counts[3], calls: Vec::new() };
-        Calls { functions: vec![("m.c".into(), main), ("m.c".into(), leaf)] }
+        Calls { functions: vec![("m.c".into(), main), ("m.c".into(), leaf)], by_site: false }
     }
 
     fn text(profile: &Calls) -> Vec<u8> {

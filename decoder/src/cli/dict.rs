@@ -20,25 +20,33 @@ pub fn run(args: &DictArgs) -> anyhow::Result<Status> {
     }
     for program in &args.programs {
         let dictionary = dictionary(program)?;
-        let json = String::from_utf8(pcce_dictionary::to_json(&dictionary)).context("the dictionary")?;
-        let mut json = pcce::printable::json_text(json).into_bytes();
-        json.push(b'\n');
         match (&args.store, &args.output) {
-            (Some(folder), _) => {
-                let file = store::place(folder, &dictionary.build_id);
-                put(&file, &json).with_context(|| format!("{}: cannot be written", file.display()))?;
-            }
+            (Some(folder), _) => keep(folder, &dictionary)?,
             (None, Some(output)) => {
-                fs::write(output, &json)
+                fs::write(output, json(&dictionary)?)
                     .with_context(|| format!("{}: cannot be written", output.display()))?;
             }
             (None, None) => {
+                let json = json(&dictionary)?;
                 let mut out = io::stdout().lock();
                 out.write_all(&json).and_then(|()| out.flush()).context("standard output")?;
             }
         }
     }
     Ok(Status::Done)
+}
+
+/// Puts a dictionary into a folder, by its build id.
+pub fn keep(folder: &Path, dictionary: &Dictionary) -> anyhow::Result<()> {
+    let file = store::place(folder, &dictionary.build_id);
+    put(&file, &json(dictionary)?).with_context(|| format!("{}: cannot be written", file.display()))
+}
+
+fn json(dictionary: &Dictionary) -> anyhow::Result<Vec<u8>> {
+    let json = String::from_utf8(pcce_dictionary::to_json(dictionary)).context("the dictionary")?;
+    let mut json = pcce::printable::json_text(json).into_bytes();
+    json.push(b'\n');
+    Ok(json)
 }
 
 /// Writes a file and then renames it into place: other processes may read the folder meanwhile.
@@ -55,7 +63,7 @@ fn put(file: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The dictionary of a program.
-fn dictionary(path: &Path) -> anyhow::Result<Dictionary> {
+pub fn dictionary(path: &Path) -> anyhow::Result<Dictionary> {
     let with_path = |cause| LoadError { path: path.to_owned(), cause };
     let bytes = read_file(path).map_err(|error| with_path(LoadCause::Io(error)))?;
     if !bytes.starts_with(&pcce::ELF_MAGIC) {

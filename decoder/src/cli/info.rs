@@ -8,12 +8,15 @@ use anyhow::Context;
 use pcce_dictionary::{Dictionary, EdgeCode, Encoding, SiteKind, SkipReason};
 use serde::Serialize;
 
+use super::adapt::Record;
 use super::{InfoArgs, InfoFormat, Status};
 
 #[derive(Serialize)]
 struct Info {
     /// Null without a file.
     dictionary: Option<Summary>,
+    /// How the program was made by `pcce adapt`; null if it was not.
+    adapted: Option<Record>,
     toolchain: Vec<Tool>,
 }
 
@@ -115,7 +118,9 @@ pub fn run(args: &InfoArgs) -> anyhow::Result<Status> {
     if let Some(dictionary) = &dictionary {
         pcce::Decoder::new(std::slice::from_ref(dictionary))?;
     }
-    let info = Info { dictionary: dictionary.as_ref().map(summarise), toolchain: toolchain() };
+    let adapted = args.file.as_deref().zip(dictionary.as_ref());
+    let adapted = adapted.and_then(|(file, dictionary)| Record::of(file, &dictionary.build_id));
+    let info = Info { dictionary: dictionary.as_ref().map(summarise), adapted, toolchain: toolchain() };
     let text = match args.format {
         InfoFormat::Text => text(&info),
         InfoFormat::Json => pcce::printable::json(&info) + "\n",
@@ -270,6 +275,9 @@ fn text(info: &Info) -> String {
         lines.push(format!("program     {}", summary.program));
         lines.push(format!("build id    {}", summary.build_id));
         lines.push(format!("schema      version {}", summary.version));
+        if let Some(adapted) = &info.adapted {
+            lines.extend(adapted.lines());
+        }
         let thunks = match summary.push_thunks {
             0 => String::new(),
             count => format!(", {count} of which only push for others"),

@@ -1,5 +1,6 @@
 //! The command line, and code that all commands share.
 
+pub mod adapt;
 pub mod appearance;
 pub mod calls;
 pub mod collect;
@@ -68,6 +69,9 @@ pub enum Command {
     /// Make a program again, of what its link has kept (--pcce-keep), without its sources and objects
     #[command(after_help = RELINK_HELP)]
     Relink(RelinkArgs),
+    /// Encode a program again, for what was learnt of its use
+    #[command(after_help = ADAPT_HELP)]
+    Adapt(AdaptArgs),
     /// Print the calls that context tokens stand for
     #[command(after_help = DECODE_HELP)]
     Decode(DecodeArgs),
@@ -161,6 +165,32 @@ const LINK_HELP: &str = "pcce-clang links so by itself. Objects of link mode hav
 Examples:
   pcce link -- gcc main.o libhelpers.a -o app
   pcce link -- make";
+
+/// Arguments of `pcce adapt`.
+#[derive(Args)]
+pub struct AdaptArgs {
+    /// The program, and shared libraries, which were linked with --pcce-keep
+    #[arg(value_name = "PROGRAM", required = true)]
+    pub images: Vec<PathBuf>,
+    /// What was learnt: a file of PCCE_LEARN, a CPU profile, a profile of calls, or any text with tokens; may be given
+    /// several times
+    #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
+    pub learnt: Vec<PathBuf>,
+    /// Folder of --pcce-keep, looked through by build id; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub kept: Vec<PathBuf>,
+    /// Folder for the dictionaries of all versions, for --dicts of other commands [default: pcce-dicts beside PROGRAM]
+    #[arg(long, value_name = "DIR")]
+    pub dicts: Option<PathBuf>,
+}
+
+const ADAPT_HELP: &str =
+    "The new program takes the place of the old one, which goes on where it runs. The first one stays as \
+     PROGRAM.pcce-before. Nothing is changed on errors.
+
+Examples:
+  PCCE_LEARN=app.learnt ./app
+  pcce adapt app --learnt app.learnt";
 
 /// Arguments of `pcce relink`.
 #[derive(Args)]

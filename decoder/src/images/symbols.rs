@@ -289,6 +289,18 @@ impl Symbols {
         (module.image, module.sites_address + u64::from(site - module.first_site))
     }
 
+    /// The image of a site, and its number over all modules of the image.
+    pub(crate) fn place_of_site(&self, site: u32) -> (u32, u32) {
+        let image = self.module_of(self.sites[site as usize].function).image;
+        (image, site - self.modules[self.images[image as usize].first_module as usize].first_site)
+    }
+
+    /// The image of a function, and its number over all modules of the image.
+    pub(crate) fn place_of_function(&self, function: u32) -> (u32, u32) {
+        let image = self.module_of(function).image;
+        (image, function - self.modules[self.images[image as usize].first_module as usize].first_function)
+    }
+
     /// The function with this number in this module of an image, both as in its dictionary.
     pub(crate) fn function_of(&self, image: u32, module: u32, function: u32) -> u32 {
         self.images[image as usize].modules[module as usize].0 + function

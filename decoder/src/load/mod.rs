@@ -1,6 +1,7 @@
 //! Dictionaries from files, in either form: the JSON document, or the program itself.
 
 pub mod debug_files;
+pub mod interface;
 pub(crate) mod libraries;
 pub mod program;
 

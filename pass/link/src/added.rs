@@ -11,7 +11,7 @@ use pcce_model::plan::Action;
 use pcce_model::replaceable;
 use pcce_model::slice::{Comparison, Decided, Sites, Slice, SliceFunction, SliceThunk};
 use pcce_model::thunks::{self, Thunk};
-use pcce_model::{Call, CallKind, Jumps, Program, Source, SourceLocation, TypeId};
+use pcce_model::{Call, CallKind, Jumps, Matched, Program, Source, SourceLocation, TypeId};
 
 use crate::merge::Merged;
 use crate::scratch::{Place, Scratch};
@@ -160,14 +160,16 @@ impl<'a> Added<'a> {
         FunctionId::new(own.partition_point(|known| *known < place) as u32)
     }
 
-    /// Compares calls through pointers that push with the functions that they probably reach: functions of
-    /// the call's type whose address is taken, if there are few. The functions get further calls.
+    /// Compares calls through pointers that push, and are not compared yet, with the functions that they
+    /// probably reach: functions of the call's type whose address is taken, if there are few. The functions get
+    /// further calls, with the counts of the old ones.
     pub fn compare(
         &mut self,
         scratch: &Scratch,
         merged: &mut Merged,
         program: &Program,
         encoding: &Encoding,
+        counts: &mut Matched,
     ) {
         let mut guesses: HashMap<TypeId, Vec<Guess>> = HashMap::new();
         for (id, function) in program.iter() {
@@ -189,12 +191,19 @@ impl<'a> Added<'a> {
                     Some(edge) => encoding.edge(edge).pushes(),
                     None => frequency() >= MIN_FREQUENCY,
                 };
-                if call.kind != CallKind::Indirect || call.compared || !pushes() {
+                let is_compared = merged.functions[id.index()].calls[c].compared;
+                if call.kind != CallKind::Indirect || is_compared || !pushes() {
                     continue;
                 }
                 let few = guesses.get(&call.ty).filter(|guesses| guesses.len() <= MAX_GUESSES);
                 for guess in few.into_iter().flatten() {
+                    let direct = merged.functions[id.index()].calls.len();
                     self.compare_with(merged, id, c, guess);
+                    if let Some(count) = counts.calls.get_mut(&(id.index(), c)) {
+                        let of_direct = *count * (1.0 - OTHER_TARGETS);
+                        *count *= OTHER_TARGETS;
+                        counts.calls.insert((id.index(), direct), of_direct);
+                    }
                 }
             }
         }

@@ -50,7 +50,7 @@ impl Counts {
     }
 
     /// Compares calls through pointers that push with the functions that they reach most according to the
-    /// profile. Returns the counts afterwards; none without a profile.
+    /// profile, and the others with their few possible targets. Returns the counts afterwards.
     pub fn compare(
         &self,
         added: &mut Added<'_>,
@@ -59,12 +59,12 @@ impl Counts {
         program: &Program,
         encoding: &Encoding,
         options: &Options,
-    ) -> Option<Matched> {
-        let profile = self.profile.as_ref()?;
+    ) -> Matched {
         let mut counts = program.counts.clone();
         let is_there = |callee| scratch.has(added.place(callee));
-        let candidates = profile.candidates(program, encoding, options, is_there);
-        for candidate in candidates {
+        let of_profile =
+            self.profile.as_ref().map(|profile| profile.candidates(program, encoding, options, is_there));
+        for candidate in of_profile.into_iter().flatten() {
             let direct = merged.functions[candidate.function.index()].calls.len();
             if added.compare_with_function(
                 scratch,
@@ -76,7 +76,8 @@ impl Counts {
                 counts.compare(&candidate, direct);
             }
         }
-        Some(counts)
+        added.compare(scratch, merged, program, encoding, &mut counts);
+        counts
     }
 }
 

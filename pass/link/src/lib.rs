@@ -297,10 +297,6 @@ pub fn encode(
             added.record(&program);
         } else {
             let found = counts.compare(&mut added, scratch, &mut merged, &program, &encoding, &numbering);
-            let found = found.unwrap_or_else(|| {
-                added.compare(scratch, &mut merged, &program, &encoding);
-                Matched::default()
-            });
             if added.compares() {
                 (program, encoding) = derived(&merged.functions, &|_| found.clone())?;
             }

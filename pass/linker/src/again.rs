@@ -16,11 +16,11 @@ use crate::scratch::{Scratch, Surroundings, with_names};
 use crate::{Error, Generate, Generated, keep};
 
 /// Finds the kept file for a name: the file itself, or for a program the file beside it, or in one of the
-/// folders, by its build id.
+/// folders, by its build id, or by `of` if it is given.
 ///
 /// # Errors
 /// There is no such file, or it cannot be used.
-pub fn find(file: &Path, folders: &[PathBuf]) -> Result<Kept, Error> {
+pub fn find(file: &Path, of: Option<String>, folders: &[PathBuf]) -> Result<Kept, Error> {
     // Reading something that is no regular file may never end.
     if fs::metadata(file).is_ok_and(|data| !data.is_file()) {
         return Err(Error::KeptForeign(file.to_owned()));
@@ -28,7 +28,7 @@ pub fn find(file: &Path, folders: &[PathBuf]) -> Result<Kept, Error> {
     if kept::is_kept(file) {
         return Kept::read(file);
     }
-    let Some(id) = kept::build_id(file) else {
+    let Some(id) = of.or_else(|| kept::build_id(file)) else {
         // The error says whether the file is missing, or has another format.
         return Kept::read(file);
     };

@@ -155,7 +155,8 @@ impl Plain {
         Ok(Self { path: path.into(), size, identity })
     }
 
-    /// Checks that the file exists and has not changed.
+    /// Checks that the file exists and has not changed. A library that `pcce adapt` has made again since is the same
+    /// for who links with it.
     ///
     /// # Errors
     /// The difference.
@@ -173,7 +174,11 @@ impl Plain {
         }
         let is_tool = self.identity.starts_with("build-id:");
         let now = Plain::of(path, is_tool).map_err(|error| differs(format!("cannot be read: {error}")))?;
-        if now == *self {
+        let mut aside = path.as_os_str().to_owned();
+        aside.push(pcce_options::PUT_ASIDE);
+        let before = Plain::of(Path::new(&aside), is_tool);
+        let is_this = |file: &Plain| (file.size, &file.identity) == (self.size, &self.identity);
+        if is_this(&now) || before.is_ok_and(|before| is_this(&before)) {
             return Ok(());
         }
         let what = if is_tool { "is another version" } else { "has other content" };

@@ -79,6 +79,7 @@ mod tests {
             keeps_frame: false,
             replaceable: false,
             number: None,
+            counted: None,
         };
         let function = |row: &&[Does]| SliceFunction {
             kept: true,

@@ -41,7 +41,7 @@ pub fn derive(
         add_open_targets(&mut graph, &functions, &counts);
     }
     set_counted(&mut functions, &counts);
-    add_edges(&mut graph, &mut functions, mode);
+    add_edges(&mut graph, &mut functions, mode, &counts);
     let leaving_groups = tail_calls::find_groups(&mut functions, mode.open);
     Ok(Program { functions, graph, leaving_groups, counts })
 }
@@ -117,7 +117,8 @@ fn add_open_targets(graph: &mut CallGraph, functions: &[Function], counts: &Matc
 
 /// Replaces the expected executions of calls by those that the profile has counted.
 fn set_counted(functions: &mut [Function], counts: &Matched) {
-    for (&(caller, call), &calls) in &counts.calls {
+    // Contexts do not tell how often an activation calls.
+    for (&(caller, call), &calls) in counts.calls.iter().filter(|_| !counts.by_site) {
         if let Some(&Some(entries)) = counts.functions.get(caller)
             && calls + entries > 0.0
         {
@@ -126,7 +127,7 @@ fn set_counted(functions: &mut [Function], counts: &Matched) {
     }
 }
 
-fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>) {
+fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>, counts: &Matched) {
     let open_node = graph.open_node();
     let facts: Vec<(bool, bool)> = functions.iter().map(|f| (f.silent, f.leaves())).collect();
     for (from, caller) in (0..).map(FunctionId::new).zip(functions).filter(|(_, caller)| !caller.silent) {
@@ -157,7 +158,9 @@ fn add_edges(graph: &mut CallGraph, functions: &mut [Function], mode: &Mode<'_>)
                 caller.calls[c].edge = caller.calls[first].edge;
                 continue;
             }
-            let frequency = caller.copies(c).map(|copy| caller.calls[copy].frequency).sum();
+            let frequency =
+                |copy: usize| counts.learnt(from.index(), copy).unwrap_or(caller.calls[copy].frequency);
+            let frequency = caller.copies(c).map(frequency).sum();
             caller.calls[c].edge = Some(graph.add_edge(from, to, frequency));
         }
     }

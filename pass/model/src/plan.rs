@@ -572,6 +572,27 @@ impl<'a> Maker<'a> {
     }
 }
 
+/// Sets the executions of the blocks with these calls to those of the calls. The ways to such a block are taken no more
+/// often than it.
+pub(crate) fn set_counted<'f>(flow: &mut [FlowBlock], calls: impl Iterator<Item = &'f Call>) {
+    let mut known: HashMap<u32, f64> = HashMap::new();
+    for call in calls {
+        let executions = known.entry(call.block).or_default();
+        *executions = executions.max(call.frequency);
+    }
+    for (&block, &executions) in &known {
+        flow[block as usize].frequency = executions;
+    }
+    for block in flow {
+        let executions = block.frequency;
+        for way in &mut block.ways {
+            if let Some(&most) = known.get(&way.to) {
+                way.probability = way.probability.min(most / executions.max(f64::MIN_POSITIVE));
+            }
+        }
+    }
+}
+
 /// Decides where the frame is begun; none if no call pushes.
 pub(crate) fn place_frame<'f>(
     function: &Function,

@@ -35,10 +35,15 @@ pub fn counted<'a>(
 /// the direct call.
 const MAX_CALLS_PER_HIT: f64 = 3.0;
 
+/// A call that contexts have not shown is expected so much less often than the compiler estimates.
+const UNSEEN: f64 = 1.0 / 1024.0;
+
 /// A profile of calls, by the names of functions.
 #[derive(Clone)]
 pub struct Profile {
     path: PathBuf,
+    /// The profile lists call sites ([`Calls::by_site`]).
+    by_site: bool,
     functions: HashMap<String, Vec<(String, calls::Function)>>,
 }
 
@@ -52,6 +57,10 @@ pub struct Matched {
     /// For each function whose calls are the same in the profile: its index among the profile's functions of
     /// this name.
     exact: Vec<Option<usize>>,
+    /// The profile lists call sites ([`Calls::by_site`]).
+    pub by_site: bool,
+    /// From such a profile: the functions, with the calls that they have here.
+    arranged: HashMap<usize, calls::Function>,
     all: usize,
     missing: usize,
     changed: usize,
@@ -72,10 +81,11 @@ impl Profile {
     /// Indexes a profile that was read from `path`.
     pub fn new(path: PathBuf, profile: Calls) -> Self {
         let mut functions: HashMap<String, Vec<_>> = HashMap::new();
+        let by_site = profile.by_site;
         for (module, function) in profile.merged().functions {
             functions.entry(function.function.clone()).or_default().push((module, function));
         }
-        Self { path, functions }
+        Self { path, by_site, functions }
     }
 
     /// Looks up the functions that are not silent. `module` gives the name of each function's module; none if
@@ -84,6 +94,7 @@ impl Profile {
         let mut matched = Matched {
             functions: vec![None; functions.len()],
             exact: vec![None; functions.len()],
+            by_site: self.by_site,
             ..Matched::default()
         };
         for (i, function) in functions.iter().enumerate().filter(|(_, function)| !function.silent) {
@@ -100,6 +111,16 @@ impl Profile {
                 matched.missing += 1;
                 continue;
             };
+            if self.by_site {
+                matched.functions[i] = Some(found.count.max(1) as f64);
+                let arranged = arranged(found, functions, function);
+                for ((call, _), counted) in calls.iter().zip(&arranged.calls) {
+                    let unseen = function.calls[*call].frequency * found.count as f64 * UNSEEN;
+                    matched.calls.insert((i, *call), (counted.1 as f64).max(unseen));
+                }
+                matched.arranged.insert(i, arranged);
+                continue;
+            }
             let is_same = is_same(found);
             matched.exact[i] = is_same.then_some(number);
             matched.changed += usize::from(!is_same);
@@ -124,7 +145,8 @@ impl Profile {
     /// A warning about functions that are missing in the profile, or differ from it.
     pub fn report(&self, module: &str, matched: &Matched) -> Option<String> {
         let Matched { all, missing, changed, .. } = matched;
-        (missing + changed > 0).then(|| {
+        // Contexts never show all functions.
+        (missing + changed > 0 && !self.by_site).then(|| {
             format!(
                 "{module}: of {all} functions, {missing} are not in the profile {}, and {changed} have other calls \
                  than when it was made, which were found by their callees as far as possible; make a new profile of \
@@ -216,7 +238,7 @@ impl Profile {
     pub fn insert(&mut self, program: &Program, compared: &[Candidate]) {
         for targets in compared.chunk_by(|a, b| (a.function, a.number) == (b.function, b.number)) {
             let Candidate { function, mut number, .. } = targets[0];
-            let record = program.counts.exact[function.index()].expect("a candidate was found by its record");
+            let Some(record) = program.counts.exact[function.index()] else { continue };
             let name = &program[function].name;
             let calls = &mut self.functions.get_mut(name).expect("as above")[record].1.calls;
             for target in targets {
@@ -232,10 +254,29 @@ impl Profile {
     }
 
     /// The profile's record of the function, if it has the calls that the function has.
-    fn record(&self, program: &Program, function: FunctionId) -> Option<&calls::Function> {
+    fn record<'a>(&'a self, program: &'a Program, function: FunctionId) -> Option<&'a calls::Function> {
+        if self.by_site {
+            return program.counts.arranged.get(&function.index());
+        }
         let number = program.counts.exact[function.index()]?;
         Some(&self.functions[&program[function].name][number].1)
     }
+}
+
+/// A function of a profile that lists call sites, with the calls that it has here: the n-th site with a callee is the
+/// n-th one here. All that is known of a site's copies is with the first one.
+fn arranged(found: &calls::Function, functions: &[Function], function: &Function) -> calls::Function {
+    let mut there: HashMap<Option<&str>, Vec<&calls::Call>> = HashMap::new();
+    for call in found.calls.iter().rev() {
+        there.entry(call.0.as_deref()).or_default().push(call);
+    }
+    let calls = counted(functions, function).map(|(call, callee)| {
+        let is_first = function.first_copy(call) == call;
+        let site = is_first.then(|| there.get_mut(&callee).and_then(Vec::pop)).flatten();
+        let none = || calls::Call(callee.map(str::to_owned), 0, Vec::new());
+        site.cloned().unwrap_or_else(none)
+    });
+    calls::Function { calls: calls.collect(), ..found.clone() }
 }
 
 /// A call through a pointer that is worth a comparison with one of its targets.
@@ -257,6 +298,17 @@ impl Matched {
     /// The counts without a profile.
     pub fn none(_: &[Function]) -> Self {
         Self::default()
+    }
+
+    /// The executions of a call for one of its function, if contexts have told them.
+    pub fn learnt(&self, function: usize, call: usize) -> Option<f64> {
+        let entries = self.functions.get(function).copied().flatten().filter(|_| self.by_site)?;
+        Some(self.calls.get(&(function, call))? / entries)
+    }
+
+    /// Returns whether the executions of a call were counted.
+    pub fn counted(&self, function: usize, call: usize) -> bool {
+        !self.by_site && self.calls.contains_key(&(function, call))
     }
 
     /// Moves the counts of a candidate, which is compared now, to its direct call at the place `direct`.

@@ -226,7 +226,13 @@ pub struct SliceCall {
     /// For a call of `pcce_context()`: how its number is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<NumberAt>,
+    /// Its executions for one activation of the function by a profile, in 256ths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u32>,
 }
+
+/// The unit of [`SliceCall::counted`].
+const COUNTED: f64 = 256.0;
 
 /// The action at a call: [`Action`] in a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -330,6 +336,10 @@ impl<'a> Decided<'a> {
             keeps_frame: self.frame_offset(caller, call).is_some_and(|offset| offset != hybrid::JUMP),
             replaceable: matches!(self.program[caller].calls[call].kind, CallKind::Replaceable(_)),
             number: None,
+            counted: self.program.counts.counted(caller.index(), call).then(|| {
+                let frequency = self.program[caller].calls[call].frequency;
+                (frequency * COUNTED).ceil().min(f64::from(u32::MAX)) as u32
+            }),
         }
     }
 
@@ -428,6 +438,7 @@ pub fn planned(
             None => std::slice::from_ref(&slice.thunks[i - slice.functions.len()].does),
         };
         let mut calls = Vec::with_capacity(rows.len());
+        let mut known = Vec::new();
         for row in rows {
             let call = match decided {
                 Some(_) => place(i, row.call),
@@ -441,6 +452,10 @@ pub fn planned(
                 None => continue,
             };
             let action = Action::from(row.does);
+            if let Some(counted) = row.counted {
+                function.calls[call].frequency = f64::from(counted) / COUNTED;
+                known.push(call);
+            }
             calls.push(PlannedCall {
                 runs_task: function.calls[call].kind.runs_task() && action.pushes(),
                 creation_site: row.sites.creation,
@@ -451,7 +466,11 @@ pub fn planned(
             });
         }
         calls.sort_unstable_by_key(|call| call.call);
-        let flow = LazyCell::new(|| source.flow(FunctionId::new(i as u32)));
+        let flow = LazyCell::new(|| {
+            let mut flow = source.flow(FunctionId::new(i as u32));
+            plan::set_counted(&mut flow, known.iter().map(|&call| &function.calls[call]));
+            flow
+        });
         let frame = place_frame(function, &calls, || &flow);
         let updates = states::keep(function, &mut calls, frame.as_ref(), || &flow);
         planned.push(PlannedFunction {

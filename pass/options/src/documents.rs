@@ -80,6 +80,10 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
         "When it is sampled: the number of a signal on which it writes a profile and goes on, to FILE.1 and so on.",
     ),
     (
+        "PCCE_LEARN",
+        "When a program runs without PCCE_SAMPLE: the file that what pcce adapt needs is appended to (none).",
+    ),
+    (
         "PCCE_NUMBERS",
         "When a program runs: the file in which its numbers from 2^63 on are kept, for --numbers of pcce.",
     ),

@@ -40,6 +40,9 @@ pub const ASKED_VARIABLE: &str = "PCCE_ASKED_FOR";
 /// The option of the pass that `--pcce-heap` gives.
 pub const OF_HEAP: &str = "publish";
 
+/// The ending of the name that `pcce adapt` gives to the first version of an image, beside the present one.
+pub const PUT_ASIDE: &str = ".pcce-before";
+
 /// The prefix of all flags of the wrapper.
 pub const PREFIX: &str = "--pcce-";
 

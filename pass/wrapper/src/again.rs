@@ -13,8 +13,8 @@ use pcce_options::{PREFIX, WrapperFlags};
 
 use crate::generate::{Failure, Generator};
 
-/// The first word of such a command. The file follows, `-o` and `--kept` with their values, and options of
-/// the wrapper.
+/// The first word of such a command. The file follows, `-o`, `--kept` and `--of` (the build id that the program had
+/// when it was linked, if it has another one now) with their values, and options of the wrapper.
 pub const FLAG: &str = "--pcce-relink";
 /// The options that the link step takes, by their names in lists of the pass.
 const OF_THE_STEP: [&str; 2] = ["profile-use", "target"];
@@ -28,12 +28,13 @@ pub fn main(generator: Generator, words: impl Iterator<Item = OsString>) -> Exit
 }
 
 fn run(mut generator: Generator, mut words: impl Iterator<Item = OsString>) -> Result<ExitCode, Failure> {
-    let (mut file, mut output, mut folders, mut flags) = (None, None, Vec::new(), Vec::new());
+    let (mut file, mut output, mut of, mut folders, mut flags) = (None, None, None, Vec::new(), Vec::new());
     while let Some(word) = words.next() {
         let mut value = || words.next().map(PathBuf::from).ok_or("a value is missing");
         match word.as_bytes() {
             b"-o" => output = Some(value()?),
             b"--kept" => folders.push(value()?),
+            b"--of" => of = Some(value()?.display().to_string()),
             bytes if bytes.starts_with(PREFIX.as_bytes()) => flags.push(word),
             _ => file = Some(PathBuf::from(word)),
         }
@@ -45,7 +46,7 @@ fn run(mut generator: Generator, mut words: impl Iterator<Item = OsString>) -> R
     generator.instead = Wanted::read(&flags.common)?;
     let profile = &mut generator.instead.profile;
     *profile = profile.as_deref().map(std::path::absolute).transpose()?;
-    let kept = find(&file.ok_or("no file is named")?, &folders)?;
+    let kept = find(&file.ok_or("no file is named")?, of, &folders)?;
     let other = Other { profile: generator.instead.profile.is_some(), any: !flags.names().is_empty() };
     Ok(again(&kept, output, other, &generator)?)
 }

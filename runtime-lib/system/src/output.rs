@@ -197,6 +197,11 @@ impl FileName {
         }
     }
 
+    /// Makes the name that of this process, a forked child.
+    pub fn inherit(&self) {
+        self.process.store(sys::getpid(), Ordering::Relaxed);
+    }
+
     /// Removes the name of a regular file, not of a link to one, so that another file may have it. False if it is still
     /// there.
     pub fn remove(&self) -> bool {

@@ -130,6 +130,13 @@ impl Workshop {
         Ok(folder.join(name))
     }
 
+    /// The folder for what the links of a program keep.
+    pub fn kept(&self, program: &str, name: &str) -> Result<PathBuf> {
+        let folder = self.root.join("kept").join(program).join(name);
+        fs::create_dir_all(&folder)?;
+        Ok(folder)
+    }
+
     /// The prepared sources of a program, configured with the compilers of `variant`.
     pub fn sources(&self, program: &Program, variant: &Variant) -> Result<PathBuf> {
         let folder = self.root.join("sources").join(&program.name).join(variant.folder_name());

@@ -134,6 +134,9 @@ pub struct Workload {
     pub run: String,
     /// A small workload of the same kind: for callgrind, which takes fifty times as long.
     pub small: String,
+    /// Another one, of which variants that are adapted learn.
+    #[serde(default)]
+    pub learn: Option<String>,
 }
 
 impl Program {
@@ -224,6 +227,18 @@ pub enum Compiler {
     Pcce,
 }
 
+/// What a program is adapted to: how it runs the workload [`Workload::learn`].
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adapted {
+    /// What the program itself has learnt.
+    Learnt,
+    /// The counts of another build.
+    Counted,
+    /// The counts of another build for the workload that is measured.
+    CountedSame,
+}
+
 /// A way to build every program: an entry of `testsuite/evaluation/variants.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -239,6 +254,9 @@ pub struct Variant {
     /// True if it is built with a profile of its small workload.
     #[serde(default)]
     pub trained: bool,
+    /// What `pcce adapt` is given, if it is run on what was built.
+    #[serde(default)]
+    pub adapted: Option<Adapted>,
     /// True if its runs record a trace of calls.
     #[serde(default)]
     pub records: bool,

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::build::{Built, Workshop};
 use super::call_graph::{self, Graph};
 use super::callgrind::{self, Counts};
-use super::declarations::{Program, Variant};
+use super::declarations::{Adapted, Program, Variant};
 use super::hybrid::{self, Hybrid};
 use super::several_runs::{self, PARTS, Parts};
 use super::store::{Store, fingerprint, fingerprint_file};
@@ -18,6 +19,7 @@ use super::traces::{self, Recorded};
 use super::verified_numbers::Numbers;
 use super::verify::{self, Verified};
 use super::workload::{Printed, Runner, Usage};
+use crate::checked;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
@@ -88,21 +90,82 @@ impl Evaluated<'_> {
     }
 
     pub fn build(&self, variant: &Variant, verify: bool) -> Result<Built> {
+        if let Some(adapted) = variant.adapted {
+            return self.adapted(variant, adapted, verify);
+        }
         if !variant.trained {
             return self.build_with(variant, verify, "");
         }
-        let profile = self.profile(variant)?;
+        let profile = self.profile(variant, &self.program.workload.small)?;
         let flags = format!("{} --pcce-profile-use={}", variant.flags, profile.display());
         self.build_with(&Variant { flags, ..variant.clone() }, verify, &fingerprint_file(&profile)?)
     }
 
-    /// The profile that a build with counters writes for the small workload.
-    fn profile(&self, variant: &Variant) -> Result<PathBuf> {
+    /// A build that `pcce adapt` has made again.
+    fn adapted(&self, variant: &Variant, adapted: Adapted, verify: bool) -> Result<Built> {
+        let workload = &self.program.workload;
+        let learn =
+            workload.learn.as_ref().filter(|_| adapted != Adapted::CountedSame).unwrap_or(&workload.small);
+        let kept = self.workshop.kept(&self.program.name, &variant.folder_name())?;
+        let mut keeping = variant.clone();
+        keeping.environment.insert("PCCE_KEEP".into(), kept.display().to_string());
+        let before = self.build_with(&keeping, verify, "")?;
+        let learnt = if adapted == Adapted::Learnt {
+            let ordinary = if verify { self.build_with(&keeping, false, "")? } else { before.clone() };
+            self.learnt(variant, &ordinary, learn)?
+        } else {
+            self.profile(variant, learn)?
+        };
+        let compilers = self.workshop.compiler_fingerprint(variant)?;
+        let tool = fingerprint_file(&variant.tools.join("pcce"))?;
+        let depends = fingerprint([&before.fingerprint, &fingerprint_file(&learnt)?, &compilers, &tool]);
+        let (name, step) = (variant.folder_name(), if verify { "adapt-verify" } else { "adapt" });
+        if let Some(built) = self.store.get::<Built>(&self.program.name, &name, step, &depends)
+            && built.images().all(Path::exists)
+        {
+            return Ok(built);
+        }
+        // It is adapted in a folder of its own.
+        let folder = before.executable.with_extension(step);
+        fs::create_dir_all(&folder)?;
+        let executable = folder.join(before.executable.file_name().context("it has a name")?);
+        let _ = fs::remove_file(&executable);
+        fs::copy(&before.executable, &executable)?;
+        let mut adapt = Command::new(variant.tools.join("pcce"));
+        adapt.arg("adapt").arg(&executable).arg("--kept").arg(&kept).arg("--learnt").arg(&learnt);
+        checked("pcce adapt", adapt.output())?;
+        let built = Built { fingerprint: fingerprint_file(&executable)?, executable, ..before };
+        self.store.put(&self.program.name, &name, step, &depends, &built)?;
+        Ok(built)
+    }
+
+    /// The file of what a build learns of a workload, which runs for some seconds.
+    fn learnt(&self, variant: &Variant, built: &Built, commands: &str) -> Result<PathBuf> {
+        /// Seconds of user time.
+        const ENOUGH: f64 = 20.0;
+        let depends = fingerprint([&built.fingerprint, &self.program.workload_fingerprint(commands)?]);
+        let (program, step, name) = (&self.program.name, "learnt", variant.folder_name());
+        let file = self.workshop.profile(program, &format!("{name}-learnt"))?;
+        if self.store.get::<PathBuf>(program, &name, step, &depends).is_none() || !file.exists() {
+            let _ = fs::remove_file(&file);
+            let mut runner = self.runner(built);
+            runner.environment.push(("PCCE_LEARN".into(), file.clone().into()));
+            let mut time = 0.0;
+            while time < ENOUGH {
+                let usage = runner.run(commands)?.0;
+                time += usage.user + 0.01;
+            }
+            self.store.put(program, &name, step, &depends, &file)?;
+        }
+        Ok(file)
+    }
+
+    /// The profile that a build with counters writes for a workload.
+    fn profile(&self, variant: &Variant, commands: &str) -> Result<PathBuf> {
         let name = format!("{}-counting", variant.name);
         let flags = format!("{} --pcce-profile-generate", variant.flags);
         let counting = Variant { name, flags, ..variant.clone() };
         let built = self.build_with(&counting, false, "")?;
-        let commands = &self.program.workload.small;
         let depends = fingerprint([&built.fingerprint, &self.program.workload_fingerprint(commands)?]);
         let name = counting.folder_name();
         let file = self.workshop.profile(&self.program.name, &name)?;

@@ -216,8 +216,8 @@ macro_rules! pages {
 }
 
 pages! {
-    start, building, ship, decode, debuggers, logs, numbers, modes, profile, crash, core, heap, cpu, pictures, messages,
-    traces, parts, threads
+    start, building, ship, decode, debuggers, logs, numbers, modes, profile, adapt, crash, core, heap, cpu, pictures,
+    messages, traces, parts, threads
 }
 
 #[test]

@@ -217,8 +217,10 @@ fn a_profile_says_how_often_calls_are_executed() {
             .collect(),
     };
     let main = counted("main", 2, &[(Some("f"), 10), (None, 4)]);
-    let counts =
-        Calls { functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))] };
+    let counts = Calls {
+        functions: vec![("m.c".to_owned(), main), ("m.c".to_owned(), counted("f", 14, &[]))],
+        by_site: false,
+    };
     let profile = Profile::new(PathBuf::new(), counts);
     let program = derive(functions.to_vec(), &EXECUTABLE, |all| profile.find(|_| Some("m.c"), all))
         .expect("it is whole");
@@ -226,6 +228,29 @@ fn a_profile_says_how_often_calls_are_executed() {
     assert_eq!(frequencies, [5.0, 2.0]);
     assert_eq!(program.counts.entered_openly(&program.functions), [2.0, 4.0]);
     assert_eq!(profile.report("m.c", &program.counts), None);
+}
+
+/// A profile of contexts lists sites, those of calls without an edge, too. It tells which edges are hot, and not
+/// how often an activation calls.
+#[test]
+fn contexts_tell_which_edges_are_hot() {
+    let functions = [
+        exported("main", &[direct(1), direct(2), direct(1), call(CallKind::Indirect)]),
+        pointed_to(local("f", &[])),
+        local("g", &[]),
+    ];
+    let site = |callee: Option<&str>, count| calls::Call(callee.map(str::to_owned), count, Vec::new());
+    let sites = [site(Some("f"), 3), site(Some("puts"), 7), site(Some("f"), 40), site(None, 20)];
+    let main = calls::Function { function: "main".to_owned(), count: 2, calls: sites.into() };
+    let profile =
+        Profile::new(PathBuf::new(), Calls { functions: vec![("m.c".to_owned(), main)], by_site: true });
+    let program = derive(functions.to_vec(), &EXECUTABLE, |all| profile.find(|_| Some("m.c"), all))
+        .expect("it is whole");
+    let learnt: Vec<f64> = (0..4).map(|call| program.counts.learnt(0, call).unwrap()).collect();
+    assert_eq!((learnt[0], learnt[2], learnt[3]), (1.5, 20.0, 10.0));
+    assert!(learnt[1] > 0.0 && learnt[1] < 0.1, "{learnt:?}");
+    assert!(program.functions[0].calls.iter().all(|call| call.frequency == 1.0));
+    assert_eq!((program.counts.learnt(1, 0), profile.report("m.c", &program.counts)), (None, None));
 }
 
 /// Otherwise their contexts would differ: one copy calls a target directly, and another through the pointer.
@@ -246,7 +271,7 @@ fn copies_of_a_call_are_compared_with_the_same_targets() {
     let all = [of("main", calls), of("g", Vec::new()), of("h", Vec::new())];
     let profile = Profile::new(
         PathBuf::new(),
-        Calls { functions: all.map(|function| ("m.c".to_owned(), function)).into() },
+        Calls { functions: all.map(|function| ("m.c".to_owned(), function)).into(), by_site: false },
     );
     let program =
         derive(functions.to_vec(), &MODULE, |all| profile.find(|_| Some("m.c"), all)).expect("it is one");

@@ -1,5 +1,6 @@
 //! Link mode, and what links in general do with objects, archives and debug information.
 
+mod adapted;
 mod build_steps;
 mod code_cache;
 mod kept_links;
