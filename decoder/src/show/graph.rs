@@ -337,8 +337,7 @@ fn calls(dictionary: &Dictionary) -> BTreeMap<(Node, Node), Calls> {
                     Some(&callee) if !left_alone(m, callee) => (callee, EdgeCode::Required),
                     _ => continue,
                 },
-                (SiteKind::Direct(_) | SiteKind::Indirect | SiteKind::Asm, _) => continue,
-                (SiteKind::Replaced(_) | SiteKind::Capture | SiteKind::Entry, _) => continue,
+                _ => continue,
             };
             let entry = calls.entry((caller, callee)).or_default();
             match code {

@@ -479,19 +479,7 @@ enum Inner {
 fn may_reach(symbols: &Symbols, record: Option<&Record>, function: u32) -> bool {
     let Some(site) = record.and_then(|record| record.site) else { return true };
     let reached = &symbols.functions[function as usize];
-    match symbols.sites[site as usize].kind {
-        SiteKind::Direct(Some(callee)) => {
-            callee == function
-                || symbols.functions[callee as usize].push_thunk
-                || reached.jumped_to
-                || reached.enters
-        }
-        SiteKind::Direct(None)
-        | SiteKind::External(_)
-        | SiteKind::Replaced(_)
-        | SiteKind::Indirect
-        | SiteKind::Asm
-        | SiteKind::Capture
-        | SiteKind::Entry => true,
-    }
+    // Only a direct call tells what it reaches.
+    let SiteKind::Direct(Some(callee)) = symbols.sites[site as usize].kind else { return true };
+    callee == function || symbols.functions[callee as usize].push_thunk || reached.jumped_to || reached.enters
 }

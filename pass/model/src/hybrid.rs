@@ -11,7 +11,7 @@ use pcce_encoding::hybrid::{Hybrid, HybridOptions, Stack, hybrid};
 use pcce_encoding::{Encoding, FunctionId};
 use serde::{Deserialize, Serialize};
 
-use crate::{CallKind, Function, Program, RuntimeCall, STD_THREAD, Unannounced};
+use crate::{CallKind, Function, Program, Reach, RuntimeCall, STD_THREAD, Unannounced};
 
 /// The knowledge about the stack at calls.
 #[derive(Default)]
@@ -226,16 +226,10 @@ pub fn is_main(program: &Program, function: FunctionId) -> bool {
 /// Returns whether contexts are taken in the function by other means than `pcce_context` and `pcce_token`.
 /// Such captures do not know where the activation begins.
 fn is_observed(function: &Function) -> bool {
-    let observed = |kind: &CallKind| match kind {
-        CallKind::Published(_) => true,
-        CallKind::Runtime(RuntimeCall::Context | RuntimeCall::Token) => false,
-        CallKind::Runtime(_) => true,
-        CallKind::External(name) => name == STD_THREAD,
-        CallKind::Direct(_)
-        | CallKind::Replaceable(_)
-        | CallKind::Silent(_)
-        | CallKind::Indirect
-        | CallKind::Asm => false,
+    let observed = |kind: &CallKind| match kind.reach() {
+        Reach::Runtime => !matches!(kind, CallKind::Runtime(RuntimeCall::Context | RuntimeCall::Token)),
+        Reach::Outside => kind.name() == Some(STD_THREAD),
+        Reach::Function(_) | Reach::Replaceable(_) | Reach::Pointer | Reach::Nothing => false,
     };
     function.reads_state
         || function.unannounced != Unannounced::Never

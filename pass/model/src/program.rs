@@ -41,7 +41,6 @@ pub struct AddressPlaces {
 /// 1. `facts/gather.rs` of the plugin finds the kind by the called operand (`facts/resolve.rs`). `llvm/instruction.rs`
 ///    says which opcodes are calls.
 /// 2. [`CallKind::reach`] says what the call may reach. Silence, tail calls, the call graph and traces need only that.
-///    `hybrid.rs` says whether the call takes a context, and `facts/named.rs` whether its name matters to the link.
 /// 3. [`crate::plan`] decides the action, the kind of the site in the dictionary, and the edge. `slice.rs` writes the
 ///    action for the code generation after the link (`Does`), and `merge.rs` of `pass/link` resolves kinds that name
 ///    functions of other modules.
@@ -53,7 +52,8 @@ pub struct AddressPlaces {
 ///    `context/mod.rs`, with its class), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each boundary;
 ///    `show/style.rs` has its text, and the guide's `messages.md` its meaning.
 ///
-/// A kind that differs from another one only in how the compiler names the callee needs stations 1 to 3 only.
+/// A kind that differs from another one only in how the compiler names the callee needs stations 1 to 3, and the name of
+/// its event in station 4.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum CallKind {
     /// A direct call of an instrumented function whose definition here is the one that runs.

@@ -6,13 +6,14 @@
 //!    (`token/write.rs`). For core files, the decoder does both (`core_file/walk.rs` and `token/write.rs`).
 //! 2. `decoder/src/token/read.rs` reads it into `Token` (`token/mod.rs`), and `decode/mod.rs` puts what follows from it
 //!    into a `Context` (`context/mod.rs`).
-//! 3. `show/render.rs` shows it as text and as JSON, and so does `decoder/python`.
+//! 3. `show/render.rs` shows it as text and as JSON, and so does `decoder/python`. `session/json_lines.rs` and
+//!    `session/filter.rs` find the frames in what it has made.
 //! 4. Numbers stand for tokens: if the field matters to them, it has a record ([`numbers`](crate::numbers),
 //!    `runtime-lib/src/chains.rs`, `decoder/src/numbers`), and verify mode compares it (`verify/captures.rs` of the
 //!    runtime, `verified/captures.rs` of the decoder).
 //!
-//! All flags are taken, so a further optional field needs another version. [`PREFIXES`] lists the versions; messages
-//! and searches for tokens follow it.
+//! All flags are taken, so a further field needs another version, with the fields of the last one. [`PREFIXES`] lists
+//! the versions; messages and searches for tokens follow it.
 
 /// First characters of each token, before the digit of its version and a full stop.
 pub const PREFIX: &str = "pcce";

@@ -2,6 +2,7 @@
 //! [`Instruction`]s, and the data flow knows only those.
 //!
 //! Another machine is a module here, a line in [`of`], and one in each of [`Unwinding`] and [`Unwinding::start`].
+//! [`REGISTERS`] is as large as the largest set of them.
 
 mod x86_64;
 

@@ -447,7 +447,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             }
         }
         self.update(call.before, call.needs());
-        if let (State::Pushed(before, _), Action::Push(push)) = (call.before, call.action)
+        if let (State::Pushed(before, _), State::Pushed(push, _)) = (call.before, call.needs())
             && before == push
         {
             // Code without the pass may have left another state.

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use pcce_encoding::FunctionId;
-use pcce_model::CallKind;
+use pcce_model::{CallKind, Reach};
 
 use crate::llvm::{Alias, Call, Function, Module, Operand};
 
@@ -40,15 +40,12 @@ pub struct Uses<'m> {
 impl<'m> Uses<'m> {
     /// Counts a call.
     pub fn add(&mut self, call: Call<'m>, kind: &CallKind) {
-        match kind {
-            CallKind::Direct(_) | CallKind::Silent(_) | CallKind::Published(_) => {
-                *self.known.entry(call.called()).or_default() += 1;
-            }
-            CallKind::Replaceable(_) | CallKind::External(_) => {
-                *self.leaving.entry(call.called()).or_default() += 1
-            }
-            CallKind::Indirect | CallKind::Asm | CallKind::Runtime(_) => {}
-        }
+        let calls = match kind.reach() {
+            _ if kind.function().is_none() && kind.name().is_none() => return,
+            Reach::Function(_) | Reach::Runtime | Reach::Nothing => &mut self.known,
+            Reach::Replaceable(_) | Reach::Outside | Reach::Pointer => &mut self.leaving,
+        };
+        *calls.entry(call.called()).or_default() += 1;
     }
 
     /// The number of uses other than the known calls.

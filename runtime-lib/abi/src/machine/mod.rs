@@ -1,9 +1,10 @@
 //! Machines: the facts about each instruction set that pass, runtime and decoder share.
 //!
-//! Everything outside of the folders `machine` is generic. Another machine is a folder beside `x86_64` here, with a
-//! [`Machine`] and a type that implements `Unwind`, and a line in each of the tables below; and a folder in each of the
-//! other folders `machine`, which ARCHITECTURE.md lists. All have the name of the machine that rustc uses in targets:
-//! `scripts/build-runtime` looks for that.
+//! Everything outside of the folders `machine` is generic, except that the walk over stacks (`unwind.rs`) expects the
+//! return address on the stack, and the decoder one note of a core file for each thread. Another machine is a folder
+//! beside `x86_64` here, with a [`Machine`] and a type that implements `Unwind`, and a line in each of the tables
+//! below; and a folder in each of the other folders `machine`, which ARCHITECTURE.md lists. All have the name of the
+//! machine that rustc uses in targets: `scripts/build-runtime` looks for that.
 
 pub mod objects;
 pub mod x86_64;
