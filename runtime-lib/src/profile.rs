@@ -69,21 +69,23 @@ pub struct Writer {
 impl Writer {
     /// Makes the file; `number` follows its name if it is not 0.
     pub fn create(name: &'static FileName, number: u64) -> Self {
-        Self::new(name, number, How::New)
+        Self::open(name, number, How::New)
     }
 
     /// Opens the file to append to it, and locks it: other processes write before or after this one.
     pub fn append(name: &'static FileName) -> Self {
-        let writer = Self::new(name, 0, How::Append);
-        let arguments = [writer.file as usize, libc::LOCK_EX as usize, 0, 0, 0, 0];
+        Self::open(name, 0, How::Append)
+    }
+
+    /// [`create`](Self::create) or [`append`](Self::append).
+    #[inline(never)]
+    pub fn open(name: &'static FileName, number: u64, how: How) -> Self {
+        let file = name.open(how, number).unwrap_or(-1);
+        // A new file is locked in vain.
+        let arguments = [file as usize, libc::LOCK_EX as usize, 0, 0, 0, 0];
         // A signal handler of the program's may run meanwhile.
         // SAFETY: our own file, or an error. Closing it ends the lock.
         while unsafe { sys::call(libc::SYS_flock, arguments) } == -(libc::EINTR as isize) {}
-        writer
-    }
-
-    fn new(name: &'static FileName, number: u64, how: How) -> Self {
-        let file = name.open(how, number).unwrap_or(-1);
         Self { name, number, file, error: 0, text: Text::new() }
     }
 

@@ -5,9 +5,8 @@
 //! instruction (`pcce_token_at`) and counts it. Kernels look at such timers at their ticks, often 250 a second, so a
 //! sample also carries the CPU time since the one before it. All is in memory until the program ends.
 //!
-//! With [`LEARN`] the samples are for `pcce adapt` (dacce.txt §4 takes them for the same purpose): few, bounded in what
-//! they cost, of forked children, too, and appended to one file, now and then and at the end, behind those of other
-//! processes.
+//! With [`LEARN`] the samples are for `pcce adapt` (dacce.txt §4 takes them for the same purpose). They are few,
+//! bounded in what they cost, and appended to one file at the end, after those of other processes.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
@@ -15,7 +14,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use crate::image::Image;
 use crate::intern::Interner;
-use crate::output::{self, Environment, FileName, Text, complain};
+use crate::output::{self, Environment, FileName, How, complain};
 use crate::profile::{Arena, Writer};
 use crate::signal::set_action;
 use crate::sys::{self, Action};
@@ -33,9 +32,7 @@ const LEARN: &CStr = c"PCCE_LEARN";
 /// The samples a second for it.
 const LEARN_RATE: c_int = 97;
 /// So many times as long as a sample took, no other is taken.
-const PAUSE: u64 = 150;
-/// After so many samples what is learnt is appended.
-const PERIOD: u64 = 1 << 12;
+const PAUSE: u64 = 128;
 /// A process takes no more for it: their memory is never given back.
 const MAX_LEARNT: u64 = 1 << 16;
 /// The highest rate in hertz: more samples would measure the handler.
@@ -49,8 +46,6 @@ const MAX_TOKEN: usize = 4096;
 static FILE: FileName = FileName::new();
 static TOKENS: Arena = Arena::new();
 static STARTED: AtomicBool = AtomicBool::new(false);
-/// True from when the last profile is written.
-static ENDED: AtomicBool = AtomicBool::new(false);
 /// The samples by the token's text: two hashes, and its length.
 static SAMPLES: Interner<Samples> = Interner::new();
 /// CPU time of the process at the last sample, in nanoseconds.
@@ -66,44 +61,40 @@ struct Samples {
 static LEARNS: AtomicBool = AtomicBool::new(false);
 /// How many samples were taken for it.
 static LEARNT: AtomicU64 = AtomicU64::new(0);
-/// The time up to which none is taken.
-static PAUSED: AtomicU64 = AtomicU64::new(0);
+/// The processor time from which on the next sample is taken; the largest number when the last profile is written.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Samples whose context could not be kept, since there was no memory.
 static UNKNOWN: Samples = Samples::new();
 /// Samples whose time is not known: a sandbox may refuse the clock.
-static UNTIMED: AtomicU64 = AtomicU64::new(0);
+static UNTIMED: AtomicBool = AtomicBool::new(false);
 
 fn cpu_time() -> u64 {
     sys::time(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 unsafe extern "C" fn on_timer(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
-    let learns = LEARNS.load(Ordering::Relaxed);
-    let begin = if learns { sys::time(libc::CLOCK_MONOTONIC) } else { 0 };
-    if ENDED.load(Ordering::Relaxed) || learns && begin < PAUSED.load(Ordering::Relaxed) {
+    let now = cpu_time();
+    if now < NEXT.load(Ordering::Relaxed) {
         return;
     }
     // SAFETY: this thread's; what the kernel gave; the buffer has its size.
     unsafe {
-        let now = cpu_time();
         let before = LAST.fetch_max(now, Ordering::Relaxed);
-        UNTIMED.fetch_add(u64::from(now == 0), Ordering::Relaxed);
+        if now == 0 {
+            UNTIMED.store(true, Ordering::Relaxed);
+        }
         let mut text = [0; MAX_TOKEN];
         interrupted_token(text.as_mut_ptr().cast(), MAX_TOKEN, context.cast(), false, MAX_ACTIVATIONS);
         count(CStr::from_ptr(text.as_ptr().cast()).to_bytes(), now.saturating_sub(before));
     }
-    if learns {
-        let taken = LEARNT.fetch_add(1, Ordering::Relaxed) + 1;
-        if taken.is_multiple_of(PERIOD) {
-            when::alone(|| write(1));
-        }
-        if taken == MAX_LEARNT {
-            ENDED.store(true, Ordering::Relaxed);
-            set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
-        }
-        let end = sys::time(libc::CLOCK_MONOTONIC);
-        PAUSED.store(end + end.saturating_sub(begin) * PAUSE, Ordering::Relaxed);
+    if LEARNS.load(Ordering::Relaxed) {
+        let end = cpu_time();
+        let next = match LEARNT.fetch_add(1, Ordering::Relaxed) {
+            MAX_LEARNT.. => u64::MAX,
+            _ => end + (end - now) * PAUSE,
+        };
+        NEXT.store(next, Ordering::Relaxed);
     }
 }
 
@@ -139,18 +130,10 @@ impl Samples {
     const fn new() -> Self {
         Self { token: AtomicPtr::new(null_mut()), samples: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
     }
-
-    fn get(&self) -> (u64, u64) {
-        (self.samples.load(Ordering::Relaxed), self.nanoseconds.load(Ordering::Relaxed))
-    }
-
-    /// The numbers, which begin with 0 again.
-    fn take(&self) -> (u64, u64) {
-        (self.samples.swap(0, Ordering::Relaxed), self.nanoseconds.swap(0, Ordering::Relaxed))
-    }
 }
 
 /// Starts or stops the timer. False if the kernel refuses.
+#[inline(never)]
 fn set_timer(timer: &libc::itimerval) -> bool {
     let arguments = [libc::ITIMER_PROF as usize, &raw const *timer as usize, 0, 0, 0, 0];
     // SAFETY: reads a timer.
@@ -165,21 +148,9 @@ fn start_timer(hertz: c_int) -> bool {
     set_timer(&libc::itimerval { it_interval: time, it_value: time })
 }
 
-/// A forked child learns for itself. What it has of its parent's samples is the parent's.
-extern "C" fn forked() {
-    FILE.inherit();
-    for samples in SAMPLES.values().chain([&UNKNOWN]) {
-        samples.take();
-    }
-    LAST.store(cpu_time(), Ordering::Relaxed);
-    LEARNT.store(0, Ordering::Relaxed);
-    ENDED.store(false, Ordering::Relaxed);
-    start_timer(LEARN_RATE);
-}
-
 fn refused() {
     // The timer may be that of a program that this one has replaced.
-    set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
+    set_timer(&STOPPED);
     let message = "pcce: the system refuses the timer of PCCE_SAMPLE or PCCE_LEARN, or the handler of its signal; nothing is \
                    sampled\n";
     complain(message.as_bytes());
@@ -190,29 +161,25 @@ fn refused() {
 pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environment: Environment) {
     // SAFETY: plain calls at the start of the program, or of a library that brought the runtime.
     unsafe {
-        let variable = |name: &CStr| {
-            let value = output::variable_at_start(name, environment);
-            (!value.is_null() && *value != 0).then(|| CStr::from_ptr(value))
-        };
-        let asked = variable(VARIABLE);
-        if asked.is_none() && variable(LEARN).is_none() || STARTED.swap(true, Ordering::Relaxed) {
+        let mut value = output::variable_at_start(VARIABLE, environment);
+        let learns = value.is_null() || *value == 0;
+        if learns {
+            value = output::variable_at_start(LEARN, environment);
+        }
+        if value.is_null() || *value == 0 || STARTED.swap(true, Ordering::Relaxed) {
             return;
         }
-        let hertz = asked.map_or(LEARN_RATE, sys::number);
-        LEARNS.store(asked.is_none(), Ordering::Relaxed);
+        let hertz = if learns { LEARN_RATE } else { sys::number(CStr::from_ptr(value)) };
+        LEARNS.store(learns, Ordering::Relaxed);
         if !(1..=MAX_RATE).contains(&hertz) {
             let message =
                 "pcce: PCCE_SAMPLE is no number of samples a second from 1 to 10000; nothing is sampled\n";
             complain(message.as_bytes());
             return;
         }
-        match asked {
-            Some(_) => FILE.set_from(FILE_VARIABLE, Some(DEFAULT)),
-            None => {
-                FILE.set_from(LEARN, None);
-                sys::around_fork(None, forked);
-            }
-        }
+        // A forked child has no timer, and learns nothing.
+        let (variable, default) = if learns { (LEARN, None) } else { (FILE_VARIABLE, Some(DEFAULT)) };
+        FILE.set_from(variable, default);
         // The functions of libc that the handler calls are looked up now.
         let _ = Image::program();
         LAST.store(cpu_time(), Ordering::Relaxed);
@@ -232,7 +199,7 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
         if !start_timer(hertz) {
             return refused();
         }
-        when::on_signals(Kind::Cpu, write, asked.map(|_| SIGNAL));
+        when::on_signals(Kind::Cpu, write, (!learns).then_some(SIGNAL));
         sys::at_exit(at_exit, null_mut(), null_mut());
     }
 }
@@ -248,29 +215,23 @@ fn write(number: u64) {
         return;
     }
     if number == 0 {
-        ENDED.store(true, Ordering::Relaxed);
-        set_timer(&libc::itimerval { it_interval: STOPPED, it_value: STOPPED });
-        let untimed = UNTIMED.load(Ordering::Relaxed);
-        if untimed > 0 {
-            let mut message = Text::<128>::new();
-            message.put(b"pcce: the system refuses the clock: the CPU time of ");
-            message.number(untimed);
-            message.put(b" samples is not known\n");
-            complain(message.bytes());
+        NEXT.store(u64::MAX, Ordering::Relaxed);
+        set_timer(&STOPPED);
+        if UNTIMED.load(Ordering::Relaxed) {
+            complain(b"pcce: the system refuses the clock: the CPU time of some samples is not known\n");
         }
     }
-    let learns = LEARNS.load(Ordering::Relaxed);
-    let mut out = if learns { Writer::append(&FILE) } else { Writer::create(&FILE, number) };
-    if learns {
-        // Another process may have been killed within a line.
-        out.text(b"\n");
-    }
+    // Another process may have been killed within a line.
+    let (how, before): (_, &[u8]) =
+        if LEARNS.load(Ordering::Relaxed) { (How::Append, b"\n") } else { (How::New, b"") };
+    let mut out = Writer::open(&FILE, number, how);
+    out.text(before);
     out.head("cpu");
     out.text(b"}\n");
     let mut contexts = 0;
     for samples in SAMPLES.values().chain([&UNKNOWN]) {
         let token = samples.token.load(Ordering::Acquire);
-        let (number, nanoseconds) = if learns { samples.take() } else { samples.get() };
+        let number = samples.samples.load(Ordering::Relaxed);
         if number == 0 {
             continue;
         }
@@ -278,10 +239,11 @@ fn write(number: u64) {
         // SAFETY: it ends with a zero.
         out.context((!token.is_null()).then(|| unsafe { CStr::from_ptr(token.cast()) }.to_bytes()));
         out.member("samples", number);
-        out.member("nanoseconds", nanoseconds);
+        out.member("nanoseconds", samples.nanoseconds.load(Ordering::Relaxed));
         out.text(b"}\n");
     }
     out.finish(contexts);
 }
 
-const STOPPED: libc::timeval = libc::timeval { tv_sec: 0, tv_usec: 0 };
+const NEVER: libc::timeval = libc::timeval { tv_sec: 0, tv_usec: 0 };
+static STOPPED: libc::itimerval = libc::itimerval { it_interval: NEVER, it_value: NEVER };

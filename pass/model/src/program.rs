@@ -44,13 +44,14 @@ pub struct AddressPlaces {
 /// 3. [`crate::plan`] decides the action, the kind of the site in the dictionary, and the edge. `slice.rs` writes the
 ///    action for the code generation after the link (`Does`), and `merge.rs` of `pass/link` resolves kinds that name
 ///    functions of other modules.
-/// 4. `contexts/sequences.rs` of the plugin emits what an action needs ([`Action`](crate::plan::Action) says what it
-///    changes), and `tracing/gather.rs` names the event.
+/// 4. `contexts/sequences.rs` of the plugin emits what an action needs ([`Action`](crate::plan::Action) says what the
+///    action changes), and `tracing/gather.rs` names the event.
 /// 5. `SiteKind` in `decoder/dictionary/src/schema.rs` is the kind of the site on disk; `docs/formats.md` describes it.
-///    `images/symbols.rs` and `images/encodings.rs` of the decoder read it, and `show/graph.rs` and `cli/info.rs` show it.
+///    `images/symbols.rs` and `images/encodings.rs` of the decoder read it, and `show/graph.rs` and `cli/info.rs`
+///    show it.
 /// 6. `decode/mod.rs` and `decode/join.rs` of the decoder make pieces of a context of it (`Piece` in
-///    `context/mod.rs`, with its class), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each boundary;
-///    `show/style.rs` has its text, and the guide's `messages.md` its meaning.
+///    `context/mod.rs`, with its class), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each
+///    boundary; `show/style.rs` has its text, and the guide's `messages.md` its meaning.
 ///
 /// A kind that differs from another one only in how the compiler names the callee needs stations 1 to 3, and the name of
 /// its event in station 4.

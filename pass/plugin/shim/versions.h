@@ -1,11 +1,11 @@
 //===- versions.h - what differs between the versions of LLVM --------------------===//
 //
-// The shim is compiled against the headers of one LLVM of several. Differences of its interface are here, as functions of
-// namespace pcce that the shim calls instead. Another version is a word in scripts/llvm-versions, a feature with its
-// llvm-sys in Cargo.toml, and its differences here. Look at these places, too: endInThinLTOAtO0 (pass.cpp), since versions
-// after 22 have an extension point in ThinLTO's pipeline of -O0; the plugin's entry point (build.rs, src/lib.rs); the
-// names of functions that LLVM inserts calls of (data/inserted*.txt); and clang's options (pass/wrapper/src/args.rs
-// and command/kinds.rs).
+// The shim is compiled against the headers of one LLVM of several. Differences of its interface are here, as
+// functions of namespace pcce that the shim calls instead. Another version is a word in scripts/llvm-versions, a
+// feature with its llvm-sys in Cargo.toml, and its differences here. Look at these places, too: endInThinLTOAtO0
+// (pass.cpp), since versions after 22 have an extension point in ThinLTO's pipeline of -O0; the plugin's entry
+// point (build.rs, src/lib.rs); the names of functions that LLVM inserts calls of (data/inserted*.txt); and
+// clang's options (pass/wrapper/src/args.rs and command/kinds.rs).
 //
 //===----------------------------------------------------------------------===//
 

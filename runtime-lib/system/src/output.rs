@@ -37,6 +37,7 @@ pub type Environment = *const *const c_char;
 ///
 /// # Safety
 /// The environment is the one that the constructor got.
+#[inline(never)]
 pub unsafe fn variable_at_start(name: &CStr, mut environment: Environment) -> *const c_char {
     // SAFETY: by the contract: texts with a final zero, and null after the last one.
     unsafe {
@@ -195,11 +196,6 @@ impl FileName {
             // SAFETY: as in set(); it has a final zero, and fits.
             unsafe { copy_nonoverlapping(path.bytes().as_ptr(), self.text(), path.bytes().len()) };
         }
-    }
-
-    /// Makes the name that of this process, a forked child.
-    pub fn inherit(&self) {
-        self.process.store(sys::getpid(), Ordering::Relaxed);
     }
 
     /// Removes the name of a regular file, not of a link to one, so that another file may have it. False if it is still
