@@ -53,8 +53,8 @@ pub struct AddressPlaces {
 ///    `context/mod.rs`, with its class), and `context/frames.rs` frames of a piece. `FrameKind` has a value for each
 ///    boundary; `show/style.rs` has its text, and the guide's `messages.md` its meaning.
 ///
-/// A kind that differs from another one only in how the compiler names the callee needs stations 1 to 3, and the name of
-/// its event in station 4.
+/// A kind that differs from another one only in how the compiler names the callee needs stations 1 to 3, and the name
+/// of its event in station 4.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum CallKind {
     /// A direct call of an instrumented function whose definition here is the one that runs.
