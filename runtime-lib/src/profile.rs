@@ -81,11 +81,11 @@ impl Writer {
     #[inline(never)]
     pub fn open(name: &'static FileName, number: u64, how: How) -> Self {
         let file = name.open(how, number).unwrap_or(-1);
-        // A new file is locked in vain.
         let arguments = [file as usize, libc::LOCK_EX as usize, 0, 0, 0, 0];
-        // A signal handler of the program's may run meanwhile.
         // SAFETY: our own file, or an error. Closing it ends the lock.
-        while unsafe { sys::call(libc::SYS_flock, arguments) } == -(libc::EINTR as isize) {}
+        let lock = || unsafe { sys::call(libc::SYS_flock, arguments) };
+        // A signal handler of the program's may run meanwhile.
+        while how == How::Append && lock() == -(libc::EINTR as isize) {}
         Self { name, number, file, error: 0, text: Text::new() }
     }
 

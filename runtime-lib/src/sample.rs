@@ -140,14 +140,6 @@ fn set_timer(timer: &libc::itimerval) -> bool {
     unsafe { sys::call(libc::SYS_setitimer, arguments) == 0 }
 }
 
-fn start_timer(hertz: c_int) -> bool {
-    let time = libc::timeval {
-        tv_sec: (1 / hertz).into(),
-        tv_usec: if hertz == 1 { 0 } else { (1_000_000 / hertz).into() },
-    };
-    set_timer(&libc::itimerval { it_interval: time, it_value: time })
-}
-
 fn refused() {
     // The timer may be that of a program that this one has replaced.
     set_timer(&STOPPED);
@@ -196,7 +188,11 @@ pub extern "C" fn __pcce_sample_start(_: c_int, _: *const *const c_char, environ
             let flags = installed.flags | action.sa_flags as u64;
             Action { handler: action.sa_sigaction, flags, ..installed }.set(libc::SIGPROF);
         }
-        if !start_timer(hertz) {
+        let time = libc::timeval {
+            tv_sec: (1 / hertz).into(),
+            tv_usec: if hertz == 1 { 0 } else { (1_000_000 / hertz).into() },
+        };
+        if !set_timer(&libc::itimerval { it_interval: time, it_value: time }) {
             return refused();
         }
         when::on_signals(Kind::Cpu, write, (!learns).then_some(SIGNAL));

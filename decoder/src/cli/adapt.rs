@@ -1,7 +1,7 @@
 //! `pcce adapt`: makes images again, encoded for what is known of their use (dacce.txt §3, §4, between runs).
 //!
-//! What was learnt is a text with tokens, of whatever version of the images. Their calls become a profile, `pcce-ld`
-//! makes each image again with it, and the new ones take the place of the old ones when all of them are checked.
+//! Files of `--learnt` have tokens, of any version of the images. The calls in their contexts become a profile.
+//! `pcce-ld` makes each image again with it, and the new images replace the old ones when all of them are checked.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -51,7 +51,7 @@ impl Record {
         Some(record)
     }
 
-    /// What `pcce info` says.
+    /// The lines of `pcce info`.
     pub fn lines(&self) -> Vec<String> {
         let learnt: Vec<String> = self.learnt.iter().map(|file| file.display().to_string()).collect();
         let mut lines = vec![
@@ -111,9 +111,13 @@ pub fn run(args: &AdaptArgs) -> anyhow::Result<Status> {
         dict::keep(dicts, &image.dictionary)?;
     }
     let known = Known::read(args, &images, dicts)?;
+    let versions = match &known {
+        Known::Counted(_) => Vec::new(),
+        Known::Learnt(versions, _) => versions.iter().map(Sites::new).collect(),
+    };
     let mut made = Vec::new();
     for image in &images {
-        made.push(make(image, &known, args).with_context(|| image.path.display().to_string())?);
+        made.push(make(image, &known, &versions, args).with_context(|| image.path.display().to_string())?);
     }
     for (image, new) in images.iter().zip(made) {
         put(image, new, args, dicts).with_context(|| image.path.display().to_string())?;
@@ -129,11 +133,11 @@ fn open(path: &Path) -> anyhow::Result<Image> {
     Ok(Image { path, dictionary, record })
 }
 
-/// What is known of the use of images.
+/// Facts about the use of images.
 enum Known {
     /// Calls were counted.
     Counted(Calls),
-    /// What was learnt of the versions of the images.
+    /// All versions of the images, and the edges that contexts of them have shown.
     Learnt(Vec<Dictionary>, Learnt),
 }
 
@@ -184,7 +188,7 @@ impl Known {
         let (mut token, mut context, mut scratch) = (Token::default(), Context::default(), Vec::new());
         for (text, &weight) in weights {
             all += weight;
-            // Behind a `+` is where the thread was made.
+            // The token of the thread's creation follows after a `+`.
             let own = text.split('+').next().unwrap_or_default();
             if token.parse_into(own.as_bytes(), &mut scratch).is_ok()
                 && decoder.decode(&token, &mut context).is_ok()
@@ -235,23 +239,21 @@ fn weigh(text: &[u8], weights: &mut HashMap<String, f64>) {
     }
 }
 
-/// Makes an image again, beside the old one, and checks it.
-fn make(image: &Image, known: &Known, args: &AdaptArgs) -> anyhow::Result<Option<New>> {
+/// Makes an image again, beside the old one, and checks it. `versions`: those of all images.
+fn make(
+    image: &Image,
+    known: &Known,
+    versions: &[Sites<'_>],
+    args: &AdaptArgs,
+) -> anyhow::Result<Option<New>> {
     let folder = image.path.parent().unwrap_or(Path::new("/"));
     let mut profile =
         tempfile::Builder::new().prefix("pcce-learnt-").tempfile().context("a file for the profile")?;
     let is_own = |dictionary: &Dictionary| image.record.versions.contains(&dictionary.build_id);
-    let sites: Vec<Sites<'_>> = match known {
-        Known::Counted(calls) => {
-            calls.write(&mut profile)?;
-            Vec::new()
-        }
-        Known::Learnt(versions, learnt) => {
-            let sites: Vec<Sites<'_>> = versions.iter().map(Sites::new).collect();
-            learnt.calls(&sites, is_own).write(&mut profile)?;
-            sites
-        }
-    };
+    match known {
+        Known::Counted(calls) => calls.write(&mut profile)?,
+        Known::Learnt(_, learnt) => learnt.calls(versions, is_own).write(&mut profile)?,
+    }
     let file = tempfile::Builder::new().prefix(".pcce-").tempfile_in(folder)?.into_temp_path();
     let flag: OsString =
         [OsStr::new("--pcce-profile-use="), profile.path().as_os_str()].into_iter().collect();
@@ -274,7 +276,7 @@ fn make(image: &Image, known: &Known, args: &AdaptArgs) -> anyhow::Result<Option
         Known::Counted(_) => None,
         Known::Learnt(_, learnt) => {
             let fit = |version: &Dictionary| {
-                learnt.fit(&sites, |image| is_own(image.dictionary), &Sites::new(version))
+                learnt.fit(versions, |image| is_own(image.dictionary), &Sites::new(version))
             };
             Some((fit(&image.dictionary), fit(&dictionary)))
         }

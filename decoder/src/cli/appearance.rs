@@ -94,7 +94,7 @@ impl Folded {
     /// default ones.
     ///
     /// # Errors
-    /// Those of [`Appearance::style`], or a pattern cannot be read.
+    /// The errors of [`Appearance::style`]; or a pattern cannot be read.
     pub fn style(&self, to_file: bool) -> anyhow::Result<Style> {
         let project = Project::find()?;
         let style = self.appearance.in_project(&project, to_file)?;
