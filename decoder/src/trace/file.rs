@@ -131,6 +131,8 @@ pub struct Image {
     pub build_id: String,
     /// Its file, as the process knew it.
     pub path: PathBuf,
+    /// The functions that the process has left out, by the distances of their second bodies from `low`.
+    pub left_out: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -290,7 +292,8 @@ impl TraceFile {
         let clock = u64_at(&head, offset_of!(Chunk, clock));
         let loads = u64_at(&head, offset_of!(Chunk, loads));
         if kind == KIND_IMAGE {
-            self.image(at + CHUNK_HEAD, ended, checksum, process, clock, loads)?;
+            let left_out = u64_at(&head, offset_of!(Chunk, words)).min(size / 4) as usize;
+            self.image((at + CHUNK_HEAD, left_out), ended, checksum, process, clock, loads)?;
             return Ok(size);
         }
         let number = u64_at(&head, offset_of!(Chunk, stream));
@@ -358,11 +361,11 @@ impl TraceFile {
         Ok((!went_on).then_some((words, pending)))
     }
 
-    /// Reads the description of an image. `ended`: the checksum of how the chunk ends; `checksum`: of the whole
-    /// chunk.
+    /// Reads the description of an image that leaves so many functions out. `ended`: the checksum of how the
+    /// chunk ends; `checksum`: of the whole chunk.
     fn image(
         &mut self,
-        at: u64,
+        (at, left_out): (u64, usize),
         ended: u64,
         checksum: u64,
         process: u32,
@@ -383,7 +386,11 @@ impl TraceFile {
         let mut path = vec![0; path_len.min(MAX_PATH)];
         let read = self.read(&mut path, at + fixed.len() as u64)?;
         path.truncate(read);
-        let sum = abi::checksum_of_bytes(abi::checksum_of_bytes(ended, &fixed), &path);
+        let mut list = vec![0; 4 * left_out];
+        let read = self.read(&mut list, at + (fixed.len() + path.len()) as u64)?;
+        list.truncate(read);
+        let content = [&*path, &*list].concat();
+        let sum = abi::checksum_of_bytes(abi::checksum_of_bytes(ended, &fixed), &content);
         if sum != checksum {
             self.damaged += 1;
             return Ok(());
@@ -397,6 +404,7 @@ impl TraceFile {
             bias: u64_at(&fixed, offset_of!(abi::Image, bias)),
             build_id: to_hex(&fixed[ID..ID + id_len]),
             path: OsString::from_vec(path).into(),
+            left_out: list.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect(),
         });
         Ok(())
     }

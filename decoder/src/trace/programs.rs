@@ -12,7 +12,7 @@ use pcce_dictionary::DictionaryError;
 use pcce_dictionary::trace::{PLACES, Place, SECTION, Traced, parse, parse_places};
 use thiserror::Error;
 
-use super::file::TraceFile;
+use super::file::{Image, TraceFile};
 use super::tables::{InvalidTables, Tables};
 use crate::Decoder;
 use crate::code::elf::content;
@@ -71,10 +71,11 @@ impl From<io::Error> for TablesCause {
 #[derive(Debug, Default)]
 pub struct Programs {
     pub tables: Tables,
-    /// The number of an image in the tables, by its [`key`].
-    files: HashMap<String, u32>,
-    /// The files with the dictionaries of images, by the image's number in the tables.
-    dictionaries: Vec<DictionaryFile>,
+    /// The number of an image in the tables, by its [`key`] and by what processes have left out: the addresses in its
+    /// file of second bodies. Without an image that leaves nothing out, nothing is left out under its key.
+    files: HashMap<(String, Vec<u64>), u32>,
+    /// The files with the dictionaries of images, each with the numbers of these in the tables.
+    dictionaries: Vec<(DictionaryFile, Vec<u32>)>,
     /// The decoder of contexts, made when it is first needed.
     contexts: OnceLock<Option<Contexts>>,
     /// Messages about files that were found without being asked for, and cannot be used.
@@ -88,20 +89,20 @@ pub(super) type DictionaryFile = (PathBuf, Option<PathBuf>);
 #[derive(Debug)]
 pub(super) struct Contexts {
     pub(super) decoder: Decoder,
-    /// The number in the tables, by the decoder's image.
-    images: Vec<u32>,
+    /// The numbers in the tables, by the decoder's image.
+    images: Vec<Vec<u32>>,
 }
 
 impl Contexts {
-    /// Loads the dictionaries of these files, which are in the order of the images in the tables. Files
-    /// without a dictionary are left out: nothing is known of their contexts.
-    pub(super) fn load(files: &[DictionaryFile]) -> Option<Self> {
-        let found = (0..).zip(files).filter_map(|(image, file)| Some((load(&file.0).ok()?, file, image)));
+    /// Loads the dictionaries of these files, which have the images with these numbers in the tables. Files without a
+    /// dictionary are left out: nothing is known of their contexts.
+    pub(super) fn load(files: &[(DictionaryFile, Vec<u32>)]) -> Option<Self> {
+        let found = files.iter().filter_map(|(file, numbers)| Some((load(&file.0).ok()?, file, numbers)));
         let mut dictionaries = Vec::new();
         let (mut images, mut used) = (Vec::new(), Vec::new());
-        for (dictionary, file, image) in found {
+        for (dictionary, file, numbers) in found {
             dictionaries.push(dictionary);
-            images.push(image);
+            images.push(numbers.clone());
             used.push(file.clone());
         }
         let mut decoder = Decoder::new(&dictionaries).ok()?;
@@ -111,10 +112,19 @@ impl Contexts {
         Some(Self { decoder, images })
     }
 
-    /// The node of a call site; None if that is of a function that is not traced.
-    pub(super) fn node(&self, tables: &Tables, site: u32) -> Option<u32> {
+    /// The node of a call site, or none if that is of a function that is not traced. None if it is not known which:
+    /// processes have chosen the image's functions differently, and that with these images is not among them.
+    #[expect(clippy::option_option, reason = "that there is no node, and that it is not known")]
+    pub(super) fn node(&self, tables: &Tables, site: u32, numbers: &[u32]) -> Option<Option<u32>> {
         let (image, address) = self.decoder.images.symbols.address_of_site(site);
-        tables.node_at_site(self.images[image as usize], address)
+        let number = match &*self.images[image as usize] {
+            [only] => *only,
+            several => {
+                let mut own = several.iter().filter(|number| numbers.contains(number));
+                own.next().filter(|_| own.next().is_none()).copied()?
+            }
+        };
+        Some(tables.node_at_site(number, address))
     }
 }
 
@@ -133,6 +143,12 @@ fn key(build_id: &str, path: &Path) -> String {
         "" => format!("/{}", path.file_name().unwrap_or_default().to_string_lossy()),
         id => id.to_owned(),
     }
+}
+
+/// The functions of an image that its process has left out: the addresses of their second bodies in its file.
+fn left_out(image: &Image) -> Vec<u64> {
+    let address = |&distance: &u32| image.low.wrapping_add(distance.into()).wrapping_sub(image.bias);
+    image.left_out.iter().map(address).collect()
 }
 
 impl Programs {
@@ -173,12 +189,12 @@ impl Programs {
                 let program = if id.is_empty() { "none".to_owned() } else { id };
                 return Err(with_path(TablesCause::OtherBuild { program, trace }));
             }
-            programs.add(key, &tables, dictionary).map_err(|error| with_path(error.into()))?;
+            programs.add(key, &tables, dictionary, traces).map_err(|error| with_path(error.into()))?;
         }
         let libraries = LazyCell::new(|| libraries(program));
         for image in traces.iter().flat_map(|trace| &trace.images) {
             let key = key(&image.build_id, &image.path);
-            if image.build_id.is_empty() || programs.files.contains_key(&key) {
+            if image.build_id.is_empty() || programs.files.keys().any(|(known, _)| *known == key) {
                 continue;
             }
             // The library may be in another folder now.
@@ -199,7 +215,7 @@ impl Programs {
                 _ => None,
             });
             let (path, tables) = found.unwrap_or_default();
-            if let Err(error) = programs.add(key, &tables, (path.clone(), None)) {
+            if let Err(error) = programs.add(key, &tables, (path.clone(), None), traces) {
                 programs.useless.push(TablesError { path, cause: error.into() }.to_string());
             }
         }
@@ -211,24 +227,36 @@ impl Programs {
         let mut programs = Self::default();
         for (id, modules) in files {
             let tables = ImageTables { modules: Some(modules.clone()), ..ImageTables::default() };
-            programs.add(id.clone(), &tables, (PathBuf::new(), None))?;
+            programs.add(id.clone(), &tables, (PathBuf::new(), None), &[])?;
         }
         Ok(programs)
     }
 
-    /// Adds the tables of an image. `dictionary`: the file with its dictionary.
+    /// Adds the tables of an image, once for each choice of functions that a process has made. `dictionary`: the file
+    /// with its dictionary.
     fn add(
         &mut self,
         key: String,
         tables: &ImageTables,
         dictionary: DictionaryFile,
+        traces: &[&TraceFile],
     ) -> Result<(), InvalidTables> {
-        let number = self.files.len() as u32;
-        self.files.insert(key, number);
-        self.dictionaries.push(dictionary);
-        tables.modules.iter().flatten().try_for_each(|module| self.tables.add(number, module))?;
-        self.tables.bind()?;
-        self.tables.add_places(number, &tables.places);
+        let images = traces.iter().flat_map(|trace| &trace.images);
+        let same = images.filter(|image| self::key(&image.build_id, &image.path) == key);
+        let mut choices: BTreeSet<Vec<u64>> = same.map(left_out).collect();
+        if choices.is_empty() {
+            choices.insert(Vec::new());
+        }
+        self.dictionaries.push((dictionary, Vec::new()));
+        for left_out in choices {
+            let number = self.files.len() as u32;
+            self.dictionaries.last_mut().expect("it was pushed").1.push(number);
+            tables.modules.iter().flatten().try_for_each(|module| self.tables.add(number, module))?;
+            self.tables.bind()?;
+            self.tables.add_places(number, &tables.places);
+            self.tables.leave_out(number, &left_out);
+            self.files.insert((key.clone(), left_out), number);
+        }
         Ok(())
     }
 
@@ -243,8 +271,9 @@ impl Programs {
         let mut names = self.tables.left_out_names();
         if !names.is_empty() {
             // A linker may have left the code out of the program.
-            let files = self.dictionaries.iter().filter(|(file, _)| !file.as_os_str().is_empty());
-            let defined: HashSet<String> = files.flat_map(|(file, _)| defined_functions(file)).collect();
+            let files = self.dictionaries.iter().map(|((file, _), _)| file);
+            let files = files.filter(|file| !file.as_os_str().is_empty());
+            let defined: HashSet<String> = files.flat_map(|file| defined_functions(file)).collect();
             names.retain(|name| defined.contains(*name));
         }
         names.into_iter().map(demangle).collect()
@@ -253,7 +282,8 @@ impl Programs {
     /// The facts that the files have about functions of a name, besides their tables.
     pub fn standing(&self, wanted: &Wanted) -> Standing {
         let mut standing = Standing::default();
-        for (file, _) in self.dictionaries.iter().filter(|(file, _)| !file.as_os_str().is_empty()) {
+        let files = self.dictionaries.iter().map(|((file, _), _)| file);
+        for file in files.filter(|file| !file.as_os_str().is_empty()) {
             standing.add(file, wanted);
             if let Ok(dictionary) = load(file) {
                 standing.add_dictionary(&dictionary, wanted);
@@ -264,7 +294,9 @@ impl Programs {
 
     /// The number in the tables of each image of a trace, where it was found.
     pub(super) fn numbers(&self, trace: &TraceFile) -> Vec<Option<u32>> {
-        trace.images.iter().map(|i| self.files.get(&key(&i.build_id, &i.path)).copied()).collect()
+        let number =
+            |image: &Image| self.files.get(&(key(&image.build_id, &image.path), left_out(image))).copied();
+        trace.images.iter().map(number).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pcce_abi::trace::{BEGIN_FORKED, BEGIN_INTERRUPTED};
 
-use super::file::{Stream, TraceFile};
+use super::file::{Image, Stream, TraceFile};
 use super::programs::Programs;
 
 /// Bound on the length of a chain of forked processes.
@@ -39,7 +39,23 @@ impl<'t> Reader<'t> {
         let parents = parents.collect();
         let mut chunks = file.streams.iter().flat_map(|stream| &stream.chunks);
         let verify = chunks.any(|chunk| chunk.events != 0);
-        Self { file, programs, numbers: programs.numbers(file), of_process, parents, verify }
+        let mut numbers = programs.numbers(file);
+        for own in of_process.values() {
+            for number in conflicting(file, own) {
+                numbers[number] = None;
+            }
+        }
+        Self { file, programs, numbers, of_process, parents, verify }
+    }
+
+    /// The numbers in the tables of the images of a process, and of those that have forked it.
+    pub(super) fn numbers_of(&self, process: u32) -> Vec<u32> {
+        let process = std::iter::successors(Some(process), |process| Some(self.parents.get(process)?.0));
+        let images = process.take(MAX_FORKS as usize).filter_map(|process| self.of_process.get(&process));
+        let mut numbers: Vec<u32> = images.flatten().filter_map(|&image| self.numbers[image]).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     }
 
     /// The clock where the trace begins.
@@ -83,4 +99,17 @@ impl<'t> Reader<'t> {
 pub(super) fn forked(stream: &Stream) -> Option<u32> {
     let first = stream.chunks.first().filter(|chunk| chunk.sequence == 0)?;
     [BEGIN_FORKED, BEGIN_INTERRUPTED].contains(&first.begin).then_some(first.begin)
+}
+
+/// The images of a process that has become the same program again, at the same addresses, and has then chosen other
+/// functions: which choice counts for an address is not known.
+fn conflicting(file: &TraceFile, own: &[usize]) -> Vec<usize> {
+    let same = |one: &Image, other: &Image| {
+        one.build_id == other.build_id && one.low == other.low && one.left_out != other.left_out
+    };
+    let images = || own.iter().map(|&number| (number, &file.images[number]));
+    images()
+        .filter(|(_, one)| images().any(|(_, other)| same(one, other)))
+        .map(|(number, _)| number)
+        .collect()
 }

@@ -1,6 +1,6 @@
 //! The tables of all images of a trace, as flat arrays: the replay finds everything by index.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZero;
 use std::sync::OnceLock;
 
@@ -46,7 +46,8 @@ pub(super) enum Op {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) op: Op,
-    /// True if a bit follows when the callee has returned.
+    /// True if a bit follows when the callee has returned. Where the callee has left its activation to unknown
+    /// code, it is the bit that says that this has returned.
     pub(super) checked: bool,
     /// The function that is called, if it is traced; else its name.
     pub(super) target: u32,
@@ -84,7 +85,7 @@ pub(super) struct Function {
     pub(super) first: u32,
     first_node: u32,
     nodes: u32,
-    /// True if the user did not leave it out of the trace.
+    /// True if it was not left out of the trace, by the build or by the process.
     pub(super) is_traced: bool,
 }
 
@@ -123,6 +124,8 @@ pub struct Tables {
     long: HashMap<u32, Vec<(u32, Entry)>>,
     /// Functions, by image and address in its file.
     by_address: HashMap<(u32, u64), u32>,
+    /// Further functions at such an address.
+    again: Vec<((u32, u64), u32)>,
     /// Nodes, by image and address of their call sites.
     by_site: HashMap<(u32, u64), u32>,
     places: HashMap<(u32, u64), Place>,
@@ -235,7 +238,11 @@ impl Tables {
             if let Some(&address) = address.filter(|address| **address != 0) {
                 // The linker keeps the first body of a function that several modules have. GNU ld resolves the
                 // addresses in the others' tables to the body that it kept, if both have the same size.
-                self.by_address.entry((image, address)).or_insert(first_function + number);
+                let place = (image, address);
+                if *self.by_address.entry(place).or_insert(first_function + number) != first_function + number
+                {
+                    self.again.push((place, first_function + number));
+                }
             }
         }
         Ok(())
@@ -278,6 +285,31 @@ impl Tables {
             }
             let row = Place { node, has_returned, left: place.left };
             self.places.entry((image, place.address)).or_insert(row);
+        }
+    }
+
+    /// Leaves out functions of an image, by the addresses of their second bodies in its file: calls of them are calls
+    /// of unknown code. To be called after all else was added.
+    pub(super) fn leave_out(&mut self, image: u32, addresses: &[u64]) {
+        let places: HashSet<(u32, u64)> = addresses.iter().map(|&address| (image, address)).collect();
+        if places.is_empty() {
+            return;
+        }
+        let mut left_out: HashSet<u32> =
+            places.iter().filter_map(|place| self.by_address.remove(place)).collect();
+        left_out
+            .extend(self.again.iter().filter(|(place, _)| places.contains(place)).map(|(_, again)| again));
+        for &function in &left_out {
+            let function = &mut self.functions[function as usize];
+            (function.is_traced, function.nodes) = (false, 0);
+        }
+        let nodes = &self.nodes;
+        self.by_site.retain(|_, node| !left_out.contains(&nodes[*node as usize].function));
+        self.places.retain(|_, place| !left_out.contains(&nodes[place.node as usize].function));
+        for node in &mut self.nodes {
+            if node.op == Op::Call && left_out.contains(&node.target) {
+                (node.op, node.target) = (Op::Open, self.functions[node.target as usize].name);
+            }
         }
     }
 

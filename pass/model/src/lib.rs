@@ -32,7 +32,8 @@ pub mod verify;
 pub use error::Error;
 pub use graph::derive;
 pub use lists::{
-    NoCallback, Patterns, Targets, Wanted, called_within, makes_streams, missing_target, names, sets_handlers,
+    NoCallback, Patterns, Targets, Wanted, called_within, makes_streams, missing_target, names, names_of,
+    sets_handlers,
 };
 pub use profile::{Candidate, Matched, Profile, counted};
 pub use program::{

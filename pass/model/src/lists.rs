@@ -186,6 +186,19 @@ impl Patterns {
     }
 }
 
+/// The names of a function that patterns may match: its linkage name, and those in the source without parameters.
+#[must_use]
+pub fn names_of(linkage: &str) -> Vec<String> {
+    let [_, bare, short] = forms(&demangle(linkage));
+    let mut names = vec![linkage.to_owned()];
+    for name in [bare, short].map(|name| name.to_string()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 /// Functions that make streams and conversions that call functions of the program (the last ones are
 /// libbsd's).
 const STREAM_MAKERS: [&str; 7] = [

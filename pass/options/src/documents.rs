@@ -110,6 +110,15 @@ pub const ENVIRONMENT: &[(&str, &str)] = &[
         "PCCE_TRACE_SIGNAL",
         "When such a program runs: the number of a signal on which it stops recording, or starts it again.",
     ),
+    (
+        "PCCE_TRACE_ONLY",
+        "When such a program runs: the functions that it records, by names, source files (parser/*.c) and patterns, with commas \
+         between them.",
+    ),
+    (
+        "PCCE_TRACE_SKIP",
+        "When such a program runs: the functions that it leaves out of its trace, as PCCE_TRACE_ONLY has them.",
+    ),
     ("PCCE_TRACE_PAUSED", "When such a program runs: 1 has recording begin stopped."),
     (
         "PCCE_TRACE_STRESS",

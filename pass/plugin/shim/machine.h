@@ -48,6 +48,8 @@ public:
                                     const std::string &Behind) const = 0;
   // Returns an instruction that calls Callee from the first byte of F: the data that F begins with.
   virtual llvm::Constant *callAtEntry(llvm::Function &F, llvm::Function &Callee) const = 0;
+  // Returns instructions that do nothing, with room for a jump to anywhere in the image.
+  virtual llvm::Constant *roomAtEntry(llvm::Function &F) const = 0;
   // Returns instructions that jump from the first byte of F to Copy if the byte Off is 0: the data that F begins with.
   // `Through`: Off is a pointer to the byte. They may change the register that the linker's stubs change.
   virtual llvm::Constant *jumpAtEntry(llvm::Function &F, llvm::Function &Copy, llvm::GlobalVariable &Off,

@@ -94,6 +94,10 @@ void pcce_shim_trace_entry(LLVMValueRef F, const char *Name, size_t Len);
 bool pcce_shim_can_be_copied(LLVMValueRef F);
 LLVMValueRef pcce_shim_copy(LLVMValueRef F, const char *Name, size_t Len);
 uint64_t pcce_shim_trace_choose(LLVMValueRef F, LLVMValueRef Copy, const char *Off, size_t Len, bool Through);
+uint64_t pcce_shim_trace_room(LLVMValueRef F);
+LLVMValueRef pcce_shim_trace_outside(LLVMValueRef F, const char *Name, size_t Len, const char *Returned);
+void pcce_shim_trace_row(LLVMValueRef First, uint64_t Behind, LLVMValueRef Second, LLVMValueRef Outside,
+                         const char *Names, size_t NamesLen, const char *File, size_t FileLen, const char *Section);
 LLVMValueRef pcce_shim_trace_behind(LLVMValueRef F, const char *Name, size_t Len, uint64_t Bytes);
 void pcce_shim_trace_call_to(LLVMValueRef Call, LLVMValueRef Name);
 typedef void (*TextCallback)(void *Context, const char *Text, size_t Len);

@@ -10,6 +10,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
 #include "llvm/Transforms/Utils/ValueMapper.h"
 
 #include <string>
@@ -269,4 +270,94 @@ uint64_t pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *O
   Constant *Choice = machineOf(M).jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through);
   F.setPrologueData(Choice);
   return M.getDataLayout().getTypeAllocSize(Choice->getType()).getFixedValue();
+}
+
+// Gives the function, which nobody enters at its first byte, room for a jump there. Returns how many bytes that is.
+uint64_t pcce_shim_trace_room(LLVMValueRef V) {
+  Function &F = *unwrap<Function>(V);
+  Constant *Room = machineOf(*F.getParent()).roomAtEntry(F);
+  F.setPrologueData(Room);
+  return F.getDataLayout().getTypeAllocSize(Room->getType()).getFixedValue();
+}
+
+// A local function that calls F, which has no first bytes of its own yet, with its own arguments, then calls Returned,
+// which keeps all registers, and returns F's result. Returns the call of F.
+LLVMValueRef pcce_shim_trace_outside(LLVMValueRef V, const char *Name, size_t Len, const char *Returned) {
+  Function &F = *unwrap<Function>(V);
+  Module &M = *F.getParent();
+  auto *T = Function::Create(F.getFunctionType(), GlobalValue::InternalLinkage, F.getAddressSpace(),
+                             StringRef(Name, Len), &M);
+  T->copyAttributesFrom(&F);
+  T->setPersonalityFn(nullptr);
+  T->setLinkage(GlobalValue::InternalLinkage);
+  T->setVisibility(GlobalValue::DefaultVisibility);
+  T->setDLLStorageClass(GlobalValue::DefaultStorageClass);
+  T->setDSOLocal(true);
+  // The linker keeps one copy of F, and this one with it.
+  T->setComdat(F.getComdat());
+  T->removeFnAttr(Attribute::AlwaysInline);
+  if (!T->hasFnAttribute(Attribute::OptimizeNone))
+    T->addFnAttr(Attribute::Cold);
+  T->addFnAttr(Attribute::NoInline);
+  // LLVM does not know that the assembly calls.
+  T->addFnAttr(Attribute::NoRedZone);
+  IRBuilder<> B(BasicBlock::Create(F.getContext(), "", T));
+  SmallVector<Value *, 8> Arguments;
+  for (Argument &A : T->args())
+    Arguments.push_back(&A);
+  CallInst *Call = B.CreateCall(F.getFunctionType(), &F, Arguments);
+  Call->setCallingConv(F.getCallingConv());
+  Call->setAttributes(F.getAttributes());
+  machineOf(M).callKeepingRegisters(B, Returned, "");
+  if (F.getReturnType()->isVoidTy())
+    B.CreateRetVoid();
+  else
+    B.CreateRet(Call);
+  return wrap(Call);
+}
+
+// Adds a row of pcce_abi's ROWS. Outside may be null, and File empty.
+void pcce_shim_trace_row(LLVMValueRef FirstV, uint64_t Behind, LLVMValueRef SecondV, LLVMValueRef Outside,
+                         const char *Names, size_t NamesLen, const char *File, size_t FileLen, const char *Section) {
+  Function &First = *unwrap<Function>(FirstV), &Second = *unwrap<Function>(SecondV);
+  Module &M = *First.getParent();
+  LLVMContext &C = M.getContext();
+  Type *Int = Type::getInt32Ty(C), *Long = Type::getInt64Ty(C);
+  // A short jump must fit behind the first bytes, which are followed by more than a return in all but tiny functions.
+  // The attribute has code generation put an instruction in front of one that is too short.
+  constexpr unsigned Tiny = 8;
+  for (Function *F : {&First, &Second})
+    if (F->getInstructionCount() <= Tiny)
+      F->addFnAttr("patchable-function", "prologue-short-redirect");
+  auto *T = ArrayType::get(Int, 6);
+  auto *Row = new GlobalVariable(M, T, true, GlobalValue::PrivateLinkage, nullptr, "pcce_trace_row");
+  auto Distance = [&](GlobalValue *To) {
+    // F's own name may lead to another image's function.
+    if (!To->hasLocalLinkage()) {
+      auto *A = GlobalAlias::create(To->getValueType(), To->getAddressSpace(), GlobalValue::PrivateLinkage,
+                                    "pcce_trace_row.own", To, &M);
+      A->setDSOLocal(true);
+      To = A;
+    }
+    Constant *D = ConstantExpr::getSub(ConstantExpr::getPtrToInt(To, Long), ConstantExpr::getPtrToInt(Row, Long));
+    return ConstantExpr::getTrunc(D, Int);
+  };
+  auto Text = [&](StringRef S) {
+    Constant *Data = ConstantDataArray::getString(C, S);
+    auto *V = new GlobalVariable(M, Data->getType(), true, GlobalValue::PrivateLinkage, Data, "pcce_trace_text");
+    V->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
+    V->setAlignment(Align(1));
+    return Distance(V);
+  };
+  Constant *Zero = ConstantInt::get(Int, 0);
+  Row->setInitializer(ConstantArray::get(
+      T, {Distance(&First), ConstantInt::get(Int, Behind), Distance(&Second),
+          Outside ? Distance(unwrap<Function>(Outside)) : Zero, Text(StringRef(Names, NamesLen)),
+          FileLen ? Text(StringRef(File, FileLen)) : Zero}));
+  Row->setSection(Section);
+  Row->setAlignment(Align(4));
+  Row->setComdat(First.getComdat());
+  // The row is kept where the function is, and does not keep it.
+  Row->setMetadata(LLVMContext::MD_associated, MDNode::get(C, ValueAsMetadata::get(&Second)));
+  appendToCompilerUsed(M, {Row});
 }

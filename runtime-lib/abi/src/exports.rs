@@ -67,12 +67,13 @@ pub const VERIFY: [&str; 9] = [
 ];
 
 /// Symbols that the tracer (`libpcce_trace.a`) defines for programs and shared libraries.
-pub const TRACE: [&str; 17] = [
+pub const TRACE: [&str; 18] = [
     crate::trace::TLS_SYMBOL,
     crate::trace::OFF,
     crate::trace::functions::FLUSH,
     crate::trace::functions::ENTER_LIBRARY,
     crate::trace::functions::LANDED,
+    crate::trace::functions::CAME_BACK,
     crate::trace::functions::CAUGHT,
     crate::trace::functions::RETURNED,
     crate::trace::functions::EVENT,

@@ -220,6 +220,9 @@ pub mod functions {
     pub const ENTER_LIBRARY: &str = "__pcce_trace_enter_library";
     /// `(const void *function, uint32_t node)`: at a landing pad. This and [`RETURNED`] find where they were called.
     pub const LANDED: &str = "__pcce_trace_landed";
+    /// A function that was left out when the process started has returned to one that records. Keeps all registers
+    /// except a scratch register and the flags.
+    pub const CAME_BACK: &str = "__pcce_trace_came_back";
     /// `(void)`: at a landing pad of a function that is left out.
     pub const CAUGHT: &str = "__pcce_trace_caught";
     /// `(uint64_t *number, const void *function, uint32_t node)`: after a call that may return several times. `number`
@@ -246,10 +249,38 @@ pub mod functions {
 
 /// The end of the name of a function's second body, which records.
 pub const RECORDING_BODY: &str = ".pcce_recording";
-/// A byte of the tracer that is not 0 if the process will never record: then functions run their first bodies.
+/// The end of the name of a function's way out of the trace ([`Row::outside`]).
+pub const OUTSIDE: &str = ".pcce_outside";
+/// A byte of the tracer that is not 0 if the process will never record, or if functions were chosen at its start: then
+/// functions run their first bodies, except for those that were chosen.
 pub const OFF: &str = "__pcce_trace_off";
 /// In each image, a pointer to that byte.
 pub const OFF_AT: &str = "__pcce_trace_off_at";
+
+/// The section of an image with a [`Row`] for each function that can be chosen at the start.
+pub const ROWS: &str = "pcce_trace_rows";
+
+/// A function with two bodies. The places are relative to the row.
+///
+/// Calls by name enter a body *behind* its first instructions. Both bodies have room for a jump in these, and behind
+/// them room for a short jump to there. So the tracer can make one body lead to the other.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Row {
+    /// The body that does not record; 0 in a row of no function.
+    pub first: i32,
+    /// How many bytes of it are skipped by calls by name.
+    pub behind: i32,
+    /// The body that records. Calls by name skip [`ENTRY_LEN`] bytes.
+    pub second: i32,
+    /// A function of the same signature that calls the first body, and then [`functions::CAME_BACK`]; 0 if there can be
+    /// none. Then the function is recorded, whatever is chosen.
+    pub outside: i32,
+    /// Its names as a text, one a line: that of the linker, and those of the source.
+    pub names: i32,
+    /// Its source file as a text; 0 if it is not known.
+    pub file: i32,
+}
 
 /// Length of the instruction with which functions begin that may be entered from outside. Code of other machines has
 /// [another one](crate::machine::Machine::entry_len).
@@ -322,7 +353,8 @@ pub struct Chunk {
     pub begin: u32,
     /// How the chunk ends: [`OPEN`] and so on.
     pub end: u32,
-    /// Words in it, where it does not end [`OPEN`].
+    /// Words in it, where it does not end [`OPEN`]. In an image's chunk, the number of functions that are left out:
+    /// after the path, there are 4 bytes for each, how far its second body is from the image's lowest byte.
     pub words: u64,
     /// Verify mode: events of the stream when this chunk was closed. Else 0. An event whose code is only partly in the
     /// chunk is included.
@@ -330,7 +362,7 @@ pub struct Chunk {
     /// Verify mode: the hash of the events.
     pub hash: u64,
     /// In a stream's chunk that does not end [`OPEN`], the checksum of its end and its words ([`end_checksum`]). In an
-    /// image's chunk, the checksum of the [`Image`] and the path.
+    /// image's chunk, the checksum of the [`Image`] and of what follows it.
     pub checksum: u64,
     /// `CLOCK_MONOTONIC` when its end was written, in nanoseconds.
     pub closed: u64,

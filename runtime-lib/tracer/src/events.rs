@@ -8,7 +8,7 @@ use crate::area::{self, Area, From, State, block};
 use crate::ends::{self, Ends};
 use crate::handlers;
 use crate::stream::{self, Busy};
-use crate::{file, forks, images, process, stacks, toggle};
+use crate::{choice, file, forks, images, process, stacks, toggle};
 use pcce_system::machine::stack_pointer;
 
 /// The area of the thread's stream, with a place for its words. `sp`: the stack pointer of emitted code. Null if there
@@ -85,6 +85,20 @@ pub unsafe extern "C" fn flush_slow(pc: usize, sp: usize) {
     }
 }
 
+/// Called when the pending bits are a word after the bit of a function that is left out, and has returned. No chunk can
+/// begin at the code there. `sp`: as for [`flush_slow`].
+pub unsafe extern "C" fn came_back_slow(_: usize, sp: usize) {
+    let block = block();
+    // SAFETY: this thread's block.
+    unsafe {
+        let area = ready(block, sp);
+        if !area.is_null() {
+            let _busy = Busy::new(block, area);
+            stream::flush_here(block, area);
+        }
+    }
+}
+
 /// Called when the function that is entered is not in the cache, or there is no room for more. The address of the
 /// function is [`ENTRY_LEN`] bytes before `return_address`.
 pub unsafe extern "C" fn enter_slow(return_address: usize, sp: usize) {
@@ -93,6 +107,11 @@ pub unsafe extern "C" fn enter_slow(return_address: usize, sp: usize) {
     // SAFETY: this thread's block.
     unsafe {
         let area = ready(block, sp);
+        // The first event starts the tracer, which may leave the function out.
+        if let Some(first) = choice::first_of(function) {
+            (sp as *mut usize).sub(1).write_volatile(first);
+            return;
+        }
         if area.is_null() {
             return;
         }

@@ -6,12 +6,12 @@
 
 use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use crate::abi::trace::{self, FIRST, HEAD, MAGIC, STREAMS, SYNCED, USED, VERSION};
 use crate::output::{FileName, How, Text, complain};
 use crate::shared::{identity, map, out_of_the_way, reserve};
-use crate::{output, parts, sys, toggle};
+use crate::{choice, output, parts, sys, toggle};
 
 /// The environment variable that names the file.
 const VARIABLE: &CStr = c"PCCE_TRACE";
@@ -31,7 +31,6 @@ const PAUSED_VARIABLE: &CStr = c"PCCE_TRACE_PAUSED";
 const STRESS_VARIABLE: &CStr = c"PCCE_TRACE_STRESS";
 
 static RING: AtomicU64 = AtomicU64::new(0);
-static PAUSED: AtomicBool = AtomicBool::new(false);
 static STRESS: AtomicU64 = AtomicU64::new(0);
 static NAME: FileName = FileName::new();
 static FILE: AtomicI32 = AtomicI32::new(-1);
@@ -276,12 +275,23 @@ fn file() -> Option<c_int> {
     Some(again)
 }
 
-/// Stops recording for ever, with one message.
+/// Stops recording, with one message.
 #[cold]
 fn stop(why: &[u8], error: c_int) {
-    if !switch(false) {
-        return;
+    if switch(false) {
+        tell(why, error);
     }
+}
+
+/// Makes recording impossible, with a message.
+#[cold]
+pub fn give_up(why: &[u8], error: c_int) {
+    switch(false);
+    START.store(null_mut(), Ordering::Release);
+    tell(why, error);
+}
+
+fn tell(why: &[u8], error: c_int) {
     let mut message = Text::<256>::new();
     message.put(b"pcce: the trace: ");
     message.put(why);
@@ -360,9 +370,12 @@ pub fn start() {
     }
     NAME.set_from(VARIABLE, Some(DEFAULT));
     NAME.settle();
-    PAUSED.store(ask(PAUSED_VARIABLE).is_some(), Ordering::Relaxed);
     let error = match open() {
         Ok(()) => {
+            choice::make();
+            if ask(PAUSED_VARIABLE).is_none() {
+                switch(true);
+            }
             let signal = output::variable(toggle::VARIABLE);
             if !signal.is_null() {
                 // SAFETY: a text of the environment.
@@ -457,9 +470,6 @@ fn take_into_use(file: c_int) -> Result<bool, c_int> {
     START.store(start, Ordering::Release);
     if let Some(kept) = word(trace::RING).filter(|_| ring() > 0) {
         kept.store(ring(), Ordering::Relaxed);
-    }
-    if !PAUSED.load(Ordering::Relaxed) {
-        switch(true);
     }
     Ok(true)
 }

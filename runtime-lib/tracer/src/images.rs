@@ -9,7 +9,7 @@ use crate::abi::trace::{
     end_checksum, head_checksum,
 };
 use crate::image::Image as Loaded;
-use crate::{area, file, sys};
+use crate::{area, choice, file, sys};
 
 /// An image that the file has.
 struct Known {
@@ -72,9 +72,11 @@ pub fn describe(address: usize) {
 
 /// An image with this address was loaded, perhaps at the place of another one: its functions must not be taken for
 /// those of the other. Called before its constructors, by the object `pcce_trace_module.o` (`module.s` of the machine).
+/// It has the rows of its functions from `begin` to `end`.
 #[unsafe(no_mangle)]
-pub extern "C" fn __pcce_trace_loaded(address: usize) {
+pub extern "C" fn __pcce_trace_loaded(address: usize, begin: usize, end: usize) {
     let Some(image) = Loaded::of(address as *const u8) else { return };
+    choice::add(&image, begin, end);
     LOADS.fetch_add(1, Ordering::AcqRel);
     let inside = |address: usize| (image.start.addr()..image.end.addr()).contains(&address);
     for known in KNOWN.iter().filter(|known| known.high.load(Ordering::Acquire) != 0) {
@@ -119,24 +121,47 @@ const _: () = assert!(offset_of!(Head, image) == CHUNK_HEAD as usize);
 fn write(image: &Loaded) -> bool {
     let path = path(image);
     let path = &path[..path.len().min(4096)];
+    let count = choice::left_out(image).count();
+    let len = path.len() + 4 * count;
+    let memory: *mut u8 = sys::map(len.max(1), 0).cast();
+    if memory.is_null() {
+        return false;
+    }
+    // SAFETY: memory of ours, of this size.
+    let content = unsafe { core::slice::from_raw_parts_mut(memory, len) };
+    let (to, list) = content.split_at_mut(path.len());
+    to.iter_mut().zip(path).for_each(|(to, from)| *to = *from);
+    for (to, function) in list.as_chunks_mut::<4>().0.iter_mut().zip(choice::left_out(image)) {
+        *to = ((function - image.start.addr()) as u32).to_le_bytes();
+    }
+    let written = write_with(image, (path.len(), count), content);
+    // SAFETY: nothing uses it any more.
+    unsafe { sys::unmap(memory.cast(), len.max(1)) };
+    written
+}
+
+/// Writes an image's chunk. `content`: its path, of that length, and the functions that are left out, so many.
+fn write_with(image: &Loaded, (path_len, left_out): (usize, usize), content: &[u8]) -> bool {
     let id = image.whole_build_id();
     let id = &id[..id.len().min(32)];
     let mut head = MaybeUninit::<Head>::zeroed();
     // SAFETY: zeros are a head.
     let head = unsafe { head.assume_init_mut() };
     head.chunk.magic = CHUNK;
-    head.chunk.size = UNIT;
+    let size = ((size_of::<Head>() + content.len()) as u64).next_multiple_of(UNIT);
+    head.chunk.size = size;
     head.chunk.kind = KIND_IMAGE;
     head.chunk.process = sys::getpid() as u32;
     head.chunk.thread = sys::gettid() as u32;
     head.chunk.clock = sys::time(libc::CLOCK_MONOTONIC);
     head.chunk.end = ENDED;
+    head.chunk.words = left_out as u64;
     head.chunk.loads = loads();
     head.image.low = image.start.addr() as u64;
     head.image.high = image.end.addr() as u64;
     head.image.bias = image.load_bias as u64;
     head.image.build_id_len = id.len() as u32;
-    head.image.path_len = path.len() as u32;
+    head.image.path_len = path_len as u32;
     for (to, from) in head.image.build_id.iter_mut().zip(id) {
         *to = *from;
     }
@@ -144,8 +169,8 @@ fn write(image: &Loaded) -> bool {
     let words: [u64; size_of::<Head>() / 8] = unsafe { (&raw const *head).cast::<[u64; _]>().read() };
     let (words, image) = words.split_first_chunk().expect("it has a head");
     let sum = checksum_on(end_checksum(ENDED, words), image);
-    (head.chunk.head, head.chunk.checksum) = (head_checksum(words), checksum_of_bytes(sum, path));
+    (head.chunk.head, head.chunk.checksum) = (head_checksum(words), checksum_of_bytes(sum, content));
     // SAFETY: the same.
     let bytes = unsafe { core::slice::from_raw_parts((&raw const *head).cast::<u8>(), size_of::<Head>()) };
-    file::put(UNIT, bytes, path)
+    file::put(size, bytes, content)
 }

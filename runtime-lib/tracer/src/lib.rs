@@ -19,6 +19,7 @@ use pcce_system::{early, image, output, shared, sys, weak_address};
 
 mod apart;
 mod area;
+mod choice;
 mod ends;
 mod events;
 mod file;

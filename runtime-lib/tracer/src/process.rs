@@ -5,13 +5,14 @@ use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
-use crate::abi::trace::{Block, Gap, Special, special};
+use crate::abi::trace::{Block, Gap, Row, Special, special};
 use crate::area::{self, __pcce_trace_empty, Area, State, block};
 use crate::ends::{self, Ends};
 use crate::forks::{self, is_foreign};
+use crate::image::Image;
 use crate::machine::detect;
 use crate::stream::{self, Busy};
-use crate::{early, events, file, handlers, images, sys, weak_address};
+use crate::{choice, early, events, file, handlers, images, sys, weak_address};
 
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
 const DESTRUCTOR_ROUNDS: usize = 4;
@@ -48,14 +49,15 @@ pub extern "C" fn __pcce_trace_start() {
     }
     forks::start();
     images::start();
+    add_own_rows();
     file::start();
     // Without a file, recording cannot be switched on.
-    __pcce_trace_off.store(file::mapped().is_none().into(), Ordering::Relaxed);
+    let is_off = file::mapped().is_none() || choice::is_made();
+    __pcce_trace_off.store(is_off.into(), Ordering::Relaxed);
     READY.store(true, Ordering::Release);
 }
 
-/// Not 0 if the process will never record: then functions run their first bodies. It is 0 until that is known, since
-/// the first event may start the tracer.
+/// See [`OFF`](crate::abi::trace::OFF). It is 0 until that is known, since the first event may start the tracer.
 #[unsafe(no_mangle)]
 pub static __pcce_trace_off: AtomicU8 = AtomicU8::new(0);
 
@@ -71,6 +73,34 @@ core::arch::global_asm!(
     ".quad __pcce_trace_off",
     ".popsection",
 );
+
+// Each image has rows of its functions, this one of no function: linkers give the section's bounds only if it is there.
+core::arch::global_asm!(
+    ".pushsection pcce_trace_rows,\"a\",@progbits",
+    ".p2align 2",
+    "__pcce_trace_no_row:",
+    ".zero {size}",
+    ".popsection",
+    // Linkers keep it.
+    ".pushsection .init_array.00001,\"aw\",@init_array",
+    ".reloc ., BFD_RELOC_NONE, __pcce_trace_no_row",
+    ".popsection",
+    ".hidden __start_pcce_trace_rows",
+    ".hidden __stop_pcce_trace_rows",
+    size = const size_of::<Row>(),
+);
+
+fn add_own_rows() {
+    unsafe extern "C" {
+        static __start_pcce_trace_rows: Row;
+        static __stop_pcce_trace_rows: Row;
+    }
+    let [begin, end] =
+        [&raw const __start_pcce_trace_rows, &raw const __stop_pcce_trace_rows].map(|row| row.addr());
+    if let Some(image) = Image::of(begin as *const u8) {
+        choice::add(&image, begin, end);
+    }
+}
 
 core::arch::global_asm!(
     ".pushsection .init_array.00001,\"aw\",@init_array",

@@ -544,7 +544,23 @@ pub unsafe fn write(block: *mut Block, group: &[u64]) {
 /// # Safety
 /// The area is that of the block's stream, which has begun.
 pub unsafe fn flush(block: *mut Block, area: *mut Area) {
-    // SAFETY: by the contract; there is room.
+    // SAFETY: by the contract.
+    unsafe { flush_up_to(block, area, 0) };
+}
+
+/// [`flush`] where the address at which emitted code goes on is not known: the chunk stays the same.
+///
+/// # Safety
+/// As for [`flush`].
+pub unsafe fn flush_here(block: *mut Block, area: *mut Area) {
+    // SAFETY: by the contract.
+    unsafe { flush_up_to(block, area, HERE - MAX_HERE) };
+}
+
+/// Writes the pending bits if they fill a word, and begins another chunk if there are more than `more` words behind the
+/// limit.
+unsafe fn flush_up_to(block: *mut Block, area: *mut Area, more: usize) {
+    // SAFETY: by the caller; there is room.
     unsafe {
         forks::begin(block, area);
         let pending = (*block).pending;
@@ -556,7 +572,8 @@ pub unsafe fn flush(block: *mut Block, area: *mut Area) {
         if pending >= FULL {
             (*block).pending = 1;
         }
-        if (*area).stream.state == State::Recording && (*block).next.addr() > (*area).stream.limit {
+        let limit = (*area).stream.limit + more * size_of::<u64>();
+        if (*area).stream.state == State::Recording && (*block).next.addr() > limit {
             next_chunk(block, area);
         }
     }

@@ -118,6 +118,7 @@ impl Job<'_> {
             set(&mut head, offset_of!(Chunk, process), &image.process.to_le_bytes());
             set(&mut head, offset_of!(Chunk, clock), &begun[0].to_le_bytes());
             set(&mut head, offset_of!(Chunk, end), &ENDED.to_le_bytes());
+            set(&mut head, offset_of!(Chunk, words), &(image.left_out.len() as u64).to_le_bytes());
             self.out.chunk(&mut head, &describe(image))?;
         }
         for (stream, agreed) in agreed.iter().enumerate() {
@@ -258,6 +259,7 @@ fn describe(image: &file::Image) -> Vec<u8> {
     set(&mut content, offset_of!(Image, path_len), &(path.len() as u32).to_le_bytes());
     set(&mut content, offset_of!(Image, build_id), &id);
     content.extend(path);
+    content.extend(image.left_out.iter().flat_map(|function| function.to_le_bytes()));
     content
 }
 
@@ -322,7 +324,10 @@ impl<'p> Places<'p> {
         let mut place = self.processes.get(&process).copied();
         while let Some((process, parent)) = place.map(|place| other.order[place]) {
             let is_it = |found: &&file::Image| {
-                found.process == process && found.build_id == image.build_id && found.path == image.path
+                found.process == process
+                    && found.build_id == image.build_id
+                    && found.path == image.path
+                    && found.left_out == image.left_out
             };
             if let Some(found) = other.images.iter().find(is_it) {
                 return Some(address.wrapping_sub(image.bias).wrapping_add(found.bias));

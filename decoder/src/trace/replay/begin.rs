@@ -93,7 +93,9 @@ impl Reader<'_> {
         let inner = self.inner(stream.process, chunk.loads, pc, function, node)?;
         let text: Vec<u8> = token.iter().flat_map(|word| word.to_le_bytes()).take(len).collect();
         let contexts = self.programs.contexts()?;
-        let mut stack = contexts.stack(&self.programs.tables, &Token::parse(text).ok()?, stream.level)?;
+        let numbers = self.numbers_of(stream.process);
+        let token = Token::parse(text).ok()?;
+        let mut stack = contexts.stack(&self.programs.tables, &token, stream.level, &numbers)?;
         if is_away {
             // On another stack than that of the stream's beginning, the outermost call may have unknown callers.
             stack[0].function = UNKNOWN;
@@ -132,7 +134,8 @@ impl Reader<'_> {
 
 impl Contexts {
     /// The activations outside of the innermost function of a token, the outermost first.
-    fn stack(&self, tables: &Tables, token: &Token, level: u32) -> Option<Vec<Active>> {
+    /// `numbers`: the process's images in the tables.
+    fn stack(&self, tables: &Tables, token: &Token, level: u32, numbers: &[u32]) -> Option<Vec<Active>> {
         token.point.as_ref()?;
         let mut context = Context::default();
         self.decoder.decode(token, &mut context).ok()?;
@@ -146,7 +149,7 @@ impl Contexts {
         let mut outermost = OPEN;
         for piece in pieces {
             match piece.class() {
-                PieceClass::Call(site) => nodes.extend(self.node(tables, site)),
+                PieceClass::Call(site) => nodes.extend(self.node(tables, site, numbers)?),
                 PieceClass::Outside | PieceClass::Left => {}
                 // Handlers have streams of their own.
                 PieceClass::Handler if level > 0 => break,

@@ -468,7 +468,10 @@ impl<'t> Replay<'t> {
             self.state = State::Lose(GapCause::Outside, 0);
             return None;
         }
-        self.state = State::Choose(self.tables.nodes[node as usize].next);
+        let row = &self.tables.nodes[node as usize];
+        // A function that is left out writes a bit, and then the call writes its own.
+        let checked = row.checked && row.op == Op::Open;
+        self.state = if checked { State::Check(row.next) } else { State::Choose(row.next) };
         Some(self.event(EventKind::OpenReturned, NONE, node))
     }
 

@@ -107,6 +107,12 @@ public:
     return ConstantStruct::getAnon(Code, /*Packed=*/true);
   }
 
+  Constant *roomAtEntry(Function &F) const override {
+    SmallVector<Constant *, 5> Code;
+    append(Code, F, {0x0f, 0x1f, 0x44, 0x00, 0x00}); // nopl 0(%rax,%rax)
+    return ConstantStruct::getAnon(Code, /*Packed=*/true);
+  }
+
   Constant *jumpAtEntry(Function &F, Function &Copy, GlobalVariable &Off, bool Through) const override {
     SmallVector<Constant *, 12> Code;
     if (Through) {

@@ -11,7 +11,7 @@ use inkwell::llvm_sys::prelude::*;
 use inkwell::values::{AsValueRef, FunctionValue, InstructionOpcode};
 
 use super::shim::*;
-use super::value::{name, text};
+use super::value::{cstring, name, text};
 use super::{Address, Alias, Call, Constant, Instruction, LinkageFacts, Module, Operand, Signature};
 
 /// A global that a function refers to.
@@ -198,6 +198,51 @@ impl<'m> Function<'m> {
     pub fn choose(self, copy: Self, off: &str, through: bool) -> u64 {
         // SAFETY: live functions with bodies; the name is copied.
         unsafe { pcce_shim_trace_choose(self.raw(), copy.raw(), off.as_ptr(), off.len(), through) }
+    }
+
+    /// Gives the function room for a jump at its first byte, where nobody enters it. Returns how many bytes that is.
+    pub fn make_room(self) -> u64 {
+        // SAFETY: a live function with a body.
+        unsafe { pcce_shim_trace_room(self.raw()) }
+    }
+
+    /// A new local function with the same signature that calls this one, then calls `returned`, which keeps all
+    /// registers, and returns what this one returned. Returns the call of this one.
+    pub fn outside(self, name: &str, returned: &str) -> Call<'m> {
+        let returned = cstring(returned);
+        // SAFETY: live function; the names are copied. The result is a call.
+        unsafe {
+            let call = pcce_shim_trace_outside(self.raw(), name.as_ptr(), name.len(), returned.as_ptr());
+            Call::new(call)
+        }
+    }
+
+    /// Adds a [`Row`](pcce_abi::trace::Row) for this first body, of which calls by name skip `behind` bytes.
+    pub fn add_row(
+        self,
+        behind: u64,
+        (second, outside): (Self, Option<Self>),
+        (names, file): (&str, &str),
+        section: &str,
+    ) {
+        let outside = outside.map_or(std::ptr::null_mut(), |outside| outside.raw());
+        let section = cstring(section);
+        let (names, names_len) = (names.as_ptr(), names.len());
+        let (file, file_len, section) = (file.as_ptr(), file.len(), section.as_ptr());
+        // SAFETY: live functions with bodies; the texts are copied.
+        unsafe {
+            pcce_shim_trace_row(
+                self.raw(),
+                behind,
+                second.raw(),
+                outside,
+                names,
+                names_len,
+                file,
+                file_len,
+                section,
+            );
+        }
     }
 
     /// If the function is entered while the word is not 0, the function clears the word until it returns, and

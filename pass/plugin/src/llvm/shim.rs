@@ -157,6 +157,24 @@ unsafe extern "C" {
         len: usize,
         through: bool,
     ) -> u64;
+    pub fn pcce_shim_trace_room(function: LLVMValueRef) -> u64;
+    pub fn pcce_shim_trace_outside(
+        function: LLVMValueRef,
+        name: *const u8,
+        len: usize,
+        returned: *const c_char,
+    ) -> LLVMValueRef;
+    pub fn pcce_shim_trace_row(
+        first: LLVMValueRef,
+        behind: u64,
+        second: LLVMValueRef,
+        outside: LLVMValueRef,
+        names: *const u8,
+        names_len: usize,
+        file: *const u8,
+        file_len: usize,
+        section: *const c_char,
+    );
     pub fn pcce_shim_trace_behind(
         function: LLVMValueRef,
         name: *const u8,

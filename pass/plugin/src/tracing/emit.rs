@@ -10,14 +10,14 @@ use pcce_dictionary::trace::{self as tables, Kind};
 use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::thunks::PUSH_THUNK;
-use pcce_model::{Program, TailCallee};
+use pcce_model::{Program, TailCallee, names_of};
 use pcce_tracing::{Called, Code as Bits, Placement, mark_recursion, place};
 
 use super::gather::{Gathered, Other, Traced};
 use super::{APPEND, Calls};
 use crate::contexts::emit::bytes;
 use crate::facts::{Target, resolve};
-use crate::handles::{Code, SecondBodies};
+use crate::handles::{Code, FunctionCode, SecondBodies};
 use crate::llvm::{Address, Alias, Builder, Call, Constant, Function, Instruction, Module, TailCall};
 use crate::places;
 
@@ -59,10 +59,13 @@ pub struct Before<'m> {
     skipped: Vec<bool>,
     /// The bodies that record.
     pub bodies: SecondBodies<'m>,
-    /// The first body of each function that is traced, and the one that records, which may be the same.
+    /// The first body of each function that is traced, and the one that records, which may be the same. Each recording
+    /// body begins with an entry event, which calls by name from other recording bodies skip.
     traced_bodies: Vec<(Function<'m>, Function<'m>)>,
     /// The recording bodies of functions that calls through pointers may enter, and code that is not traced.
     entered: HashSet<Function<'m>>,
+    /// The functions with two bodies.
+    choosable: Vec<Choosable<'m>>,
     /// The recording bodies that other modules enter after the entry event, with the symbols of these places.
     entered_behind: Vec<(Function<'m>, String)>,
     /// The functions of other modules that this module enters after the entry event, by their declarations in
@@ -71,13 +74,24 @@ pub struct Before<'m> {
     assumed: Calls,
 }
 
+/// A function with two bodies, which can be chosen when the process starts.
+struct Choosable<'m> {
+    first: Function<'m>,
+    second: Function<'m>,
+    /// It can be left out, too.
+    can_be_left_out: bool,
+    /// Its names, one a line, and its source file, or an empty text.
+    names: String,
+    file: String,
+}
+
 /// The role of a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
-    /// It is executed if the process will never record. It enters functions that have only one body as recording bodies
-    /// do: there is no room for a word of the trace, so no event is written.
+    /// It is executed if the process will never record, or leaves the function out. It enters functions that have only
+    /// one body as other code does.
     First,
-    /// It is executed if the process may record.
+    /// It is executed if the process may record the function.
     Second,
     /// It is executed in both cases.
     Only,
@@ -93,24 +107,12 @@ pub fn insert<'m>(
     (assumed, entered_behind): (Calls, Vec<(FunctionId, String)>),
 ) -> Before<'m> {
     let code = &bodies.code;
-    let left_out = program.iter().zip(&functions).filter(|(_, traced)| traced.skipped);
-    for ((id, _), _) in left_out {
-        // A landing pad that only passes the exception on runs nothing that is traced.
-        let pads = code.function(id).comes_back.iter().filter(|block| block.is_landing_pad());
-        let pads = pads.filter(|pad| pad.instructions().any(|i| i.as_call().is_some()) || !pad.resumes());
-        for pad in pads {
-            module.builder().call_in_front_of(pad.first_after_pads(), functions::CAUGHT, &[], false);
-        }
-        // Static programs have no other way to find out where jumps go.
-        for call in &code.function(id).returns_twice {
-            returns_twice(
-                &module.builder(),
-                code.function(id).value,
-                *call,
-                [module.null().into(), module.const_i32(0)],
-            );
+    for ((id, _), traced) in program.iter().zip(&functions) {
+        if traced.skipped || bodies.has(id) {
+            leave_out(module, first_bodies.function(id), traced.skipped);
         }
     }
+    let choosable = choosable(program, (first_bodies, &bodies), &functions);
     let mut entered = entered_by_others(program, &bodies, &functions);
     entered.extend(entered_behind.iter().map(|(id, _)| *id));
     let entered_behind =
@@ -136,11 +138,6 @@ pub fn insert<'m>(
         let value = code.function(id).value;
         if traced.skipped {
             let name = names.number(function.source_name.as_deref().unwrap_or(&function.name));
-            let mut number = None;
-            let calls: Vec<_> = value.instructions().filter_map(Instruction::as_call).collect();
-            for call in calls {
-                inform_tracer(&builder, value, *call, &mut number, module.null(), 0);
-            }
             rows.push(tables::Function {
                 name,
                 first: 0,
@@ -179,7 +176,71 @@ pub fn insert<'m>(
     };
     let calls = functions.iter().map(|f| f.nodes.iter().map(|node| node.call).collect()).collect();
     let skipped = functions.iter().map(|function| function.skipped).collect();
-    Before { traced, calls, skipped, bodies, traced_bodies, entered, entered_behind, others, assumed }
+    Before {
+        traced,
+        calls,
+        skipped,
+        bodies,
+        traced_bodies,
+        entered,
+        choosable,
+        entered_behind,
+        others,
+        assumed,
+    }
+}
+
+/// Has the tracer informed by a body that is not recorded. `jumps`: also where jumps come to.
+fn leave_out<'m>(module: Module<'m>, body: &FunctionCode<'m>, jumps: bool) {
+    let builder = module.builder();
+    // A landing pad that only passes the exception on runs nothing that is traced.
+    let pads = body.comes_back.iter().filter(|block| block.is_landing_pad());
+    let pads = pads.filter(|pad| pad.instructions().any(|i| i.as_call().is_some()) || !pad.resumes());
+    for pad in pads {
+        builder.call_in_front_of(pad.first_after_pads(), functions::CAUGHT, &[], false);
+    }
+    // Static programs have no other way to find out where jumps go.
+    for call in body.returns_twice.iter().filter(|_| jumps) {
+        returns_twice(&builder, body.value, *call, [module.null().into(), module.const_i32(0)]);
+    }
+    let mut number = None;
+    let calls: Vec<_> = body.value.instructions().filter_map(Instruction::as_call).collect();
+    for call in calls {
+        inform_tracer(&builder, body.value, *call, &mut number, module.null(), 0);
+    }
+}
+
+fn choosable<'m>(
+    program: &Program,
+    (first_bodies, bodies): (&Code<'m>, &SecondBodies<'m>),
+    functions: &[Traced<'m>],
+) -> Vec<Choosable<'m>> {
+    // No code follows a tail call that must stay one.
+    let nodes = functions.iter().flat_map(|traced| &traced.nodes);
+    let left_to: HashSet<u32> = nodes
+        .filter_map(|node| match node.kind {
+            Kind::Leave(callee) => Some(callee),
+            _ => None,
+        })
+        .collect();
+    let two = program.iter().zip(functions).filter(|((id, _), traced)| !traced.skipped && bodies.has(*id));
+    let choosable = two.map(|((id, function), _)| {
+        let FunctionCode { value: first, returns_twice, .. } = first_bodies.function(id);
+        let first = *first;
+        Choosable {
+            first,
+            second: bodies.code.function(id).value,
+            can_be_left_out: first.can_be_diverted()
+                && !first.looks_at_caller()
+                && !first.has_attribute("returns_twice")
+                // Processes that do not record would pay for the tracer's knowledge of where jumps come to.
+                && returns_twice.is_empty()
+                && !left_to.contains(&(id.index() as u32)),
+            names: names_of(&function.name).join("\n"),
+            file: first.source_file().unwrap_or_default(),
+        }
+    });
+    choosable.collect()
 }
 
 fn row(
@@ -388,22 +449,32 @@ pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFun
     module.append_bits(APPEND, pending, functions::FLUSH, tables::PLACES, TRACED);
     let shared = before.assumed.shared;
     let entry_len = module.machine().shared().entry_len;
-    for function in &before.entered {
-        function.begin_with_call(functions::ENTER);
+    let outside: Vec<Option<Call<'m>>> = before.choosable.iter().map(Choosable::outside).collect();
+    for (_, recording) in &before.traced_bodies {
+        recording.begin_with_call(functions::ENTER);
     }
     let off = if shared { trace::OFF_AT } else { trace::OFF };
-    let choosing = before.traced_bodies.iter().filter(|(first, second)| first != second);
-    let choosing = choosing.filter(|(_, second)| before.entered.contains(second));
-    let choices: HashMap<Function<'m>, u64> =
-        choosing.map(|&(first, second)| (first, first.choose(second, off, shared))).collect();
+    // How many bytes of each first body are skipped by calls by name.
+    let choices: HashMap<Function<'m>, u64> = (before.choosable.iter())
+        .map(|&Choosable { first, second, .. }| match before.entered.contains(&second) {
+            true => (first, first.choose(second, off, shared)),
+            false => (first, first.make_room()),
+        })
+        .collect();
     let mut places: HashMap<Function<'m>, Alias<'m>> = HashMap::new();
-    let mut enter = |call: Call<'m>, body: Function<'m>, behind: Option<u64>| match behind {
-        Some(len) => {
-            let name = format!(".L__pcce_behind.{}", places.len());
-            call.enter_at(*places.entry(body).or_insert_with(|| body.place_behind(&name, len)));
-        }
-        None => call.enter(body),
+    let mut enter = |call: Call<'m>, body: Function<'m>, behind: u64| {
+        let name = format!(".L__pcce_behind.{}", places.len());
+        call.enter_at(*places.entry(body).or_insert_with(|| body.place_behind(&name, behind)));
     };
+    for (function, call) in before.choosable.iter().zip(outside) {
+        let behind = choices[&function.first];
+        if let Some(call) = call {
+            enter(call, function.first, behind);
+        }
+        let outside = call.map(|call| call.function());
+        let texts = (&*function.names, &*function.file);
+        function.first.add_row(behind, (function.second, outside), texts, trace::ROWS);
+    }
     let recording: HashMap<Function<'m>, Function<'m>> = before
         .traced_bodies
         .iter()
@@ -433,8 +504,9 @@ pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFun
             {
                 match role {
                     Body::Only if value != body => {}
-                    Body::First if value != body => enter(call, value, choices.get(&value).copied()),
-                    _ => enter(call, body, before.entered.contains(&body).then_some(entry_len)),
+                    Body::First if value == body => {}
+                    Body::First => enter(call, value, choices[&value]),
+                    _ => enter(call, body, entry_len),
                 }
             }
         }
@@ -449,6 +521,14 @@ pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFun
         }
     }
     emit(module, &before, sites);
+}
+
+impl<'m> Choosable<'m> {
+    /// Makes the function's way out of the trace, if it can be left out. Returns its call of the function.
+    fn outside(&self) -> Option<Call<'m>> {
+        let name = || format!("{}{}", self.first.name(), trace::OUTSIDE);
+        self.can_be_left_out.then(|| self.first.outside(&name(), functions::CAME_BACK))
+    }
 }
 
 /// Appends the tables to the module as assembly, in a section that is not loaded.

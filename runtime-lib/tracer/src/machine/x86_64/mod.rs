@@ -1,5 +1,6 @@
 //! x86-64.
 
+mod jumps;
 mod stubs;
 mod vectors;
 
@@ -7,6 +8,7 @@ use core::arch::global_asm;
 
 use pcce_system::machine::thread_pointer;
 
+pub use self::jumps::{JUMPS_LEN, lead, leads_away};
 pub use self::stubs::{stored, within};
 pub use self::vectors::detect;
 use crate::area::block;

@@ -4,6 +4,8 @@
 __pcce_trace_module:
     .cfi_startproc
     leaq __pcce_trace_module(%rip), %rdi
+    leaq __start_pcce_trace_rows(%rip), %rsi
+    leaq __stop_pcce_trace_rows(%rip), %rdx
     jmp __pcce_trace_loaded@PLT
     .cfi_endproc
     .size __pcce_trace_module, . - __pcce_trace_module
@@ -26,4 +28,10 @@ __pcce_trace_off_at:
     .section .init_array.00000,"aw",@init_array
     .p2align 3
     .quad __pcce_trace_module
+    .hidden __start_pcce_trace_rows
+    .hidden __stop_pcce_trace_rows
+    # A row of no function: linkers give the section's bounds only if it is there.
+    .section pcce_trace_rows,"a",@progbits
+    .p2align 2
+    .zero 24
     .section .note.GNU-stack,"",@progbits

@@ -7,6 +7,7 @@
 //! | the function that is expected is entered | 25 |
 //! | another function in the cache is entered | 27 |
 //! | another function in the cache is entered, and the word is full | 43 |
+//! | a function that is left out has come back | 4 |
 //! | an event of verify mode | 13 |
 //!
 //! A word is stored before [`Block::next`](crate::abi::trace::Block) says so, and this before the pending bits are one
@@ -17,7 +18,7 @@ use core::mem::offset_of;
 
 use crate::abi::trace::{ALIGN, Block, CACHE, FULL, Order, SIZE};
 use crate::area::Fast;
-use crate::events::{enter_slow, flush_slow, landed, returned};
+use crate::events::{came_back_slow, enter_slow, flush_slow, landed, returned};
 
 use super::vectors::{detect, vectors};
 
@@ -174,6 +175,33 @@ global_asm!(
     last = const offset_of!(Fast, order) + Order::LAST,
     followed = const offset_of!(Fast, order) + Order::NEXT,
     enter_slow = sym enter_slow,
+);
+
+// As emitted code appends a bit: by one instruction, which leaves the highest bit in the flags.
+global_asm!(
+    ".pushsection .text.__pcce_trace_came_back,\"ax\",@progbits",
+    ".globl __pcce_trace_came_back",
+    ".type __pcce_trace_came_back,@function",
+    ".p2align 4",
+    "__pcce_trace_came_back:",
+    ".cfi_startproc",
+    "mov r11, qword ptr [rip + __pcce_trace@GOTTPOFF]",
+    "shl qword ptr fs:[r11], 1",
+    "js 2f",
+    "ret",
+    "2:",
+    "push rax",
+    ".cfi_def_cfa_offset 16",
+    "push rcx",
+    ".cfi_def_cfa_offset 24",
+    "push rdx",
+    ".cfi_def_cfa_offset 32",
+    "lea r11, [rip + {came_back_slow}]",
+    "jmp __pcce_trace_slow",
+    ".cfi_endproc",
+    ".size __pcce_trace_came_back, . - __pcce_trace_came_back",
+    ".popsection",
+    came_back_slow = sym came_back_slow,
 );
 
 // Calls the function at %r11 with the return address and the stack pointer of emitted code, and keeps all registers.
