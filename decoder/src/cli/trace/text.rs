@@ -81,6 +81,17 @@ pub fn stats(
         let name = style.name(tables.callee_name(function));
         writeln!(out, "{cost:>14} {:>6.1}  {}", percent(cost), printable(&name))?;
     }
+    let spared: Vec<_> = stats.spared.iter().take(top).collect();
+    if !spared.is_empty() {
+        let names: Vec<&str> =
+            spared.iter().map(|(function, _)| tables.linkage_name(tables.name_of(*function))).collect();
+        let all = percent(spared.iter().map(|(_, bits)| bits).sum());
+        writeln!(
+            out,
+            "\nPCCE_TRACE_SKIP={} would spare about {all:.0} % of the bits",
+            printable(&names.join(","))
+        )?;
+    }
     if stats.verified.chunks > 0 {
         writeln!(out)?;
         verified(&stats.verified, out)?;
@@ -103,6 +114,9 @@ pub fn stats_json(tables: &Tables, stats: &Stats, top: usize, out: &mut dyn Writ
     let functions = stats.functions.iter().take(top);
     let functions =
         functions.map(|&(function, bits)| json!({ "bits": bits, "function": tables.callee_name(function) }));
+    let spared = stats.spared.iter().take(top);
+    let spared =
+        spared.map(|&(function, bits)| json!({ "bits": bits, "function": tables.callee_name(function) }));
     let document = json!({
         "events": stats.events,
         "streams": stats.streams,
@@ -113,6 +127,7 @@ pub fn stats_json(tables: &Tables, stats: &Stats, top: usize, out: &mut dyn Writ
         "gaps": stats.gaps,
         "places": places.collect::<Vec<_>>(),
         "functions": functions.collect::<Vec<_>>(),
+        "spared": spared.collect::<Vec<_>>(),
     });
     writeln!(out, "{}", printable::json(&document))
 }
