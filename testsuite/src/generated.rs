@@ -1,7 +1,8 @@
 //! Random programs, each made from a seed: the instrumented builds must do what the plain build does, and verify mode
 //! must find nothing. Every other seed has flags of the matrix ([`matrix::flags_for`]) as well. In verify mode the
 //! tokens of the run and samples of its CPU time are compared with the shadow stack ([`verified_captures`]), and
-//! programs are traced where they can be, with a check of the trace.
+//! programs are traced where they can be, with a check of the trace, and then with functions that are chosen at random
+//! ([`chosen_traces`]).
 //!
 //! The generators: csmith, for C (the output of its programs depends on nearly everything that the compiler can break),
 //! and two of this project, for C++: [`cxx`], whose programs take contexts that are known beforehand, and [`outside`],
@@ -13,12 +14,15 @@ mod outside;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::runner::{
     check_report, compare_numbers, compile, decode, ordinary_lines, show_output_difference, shown_lines,
 };
-use crate::{Output, artifact, command, llvm, matrix, repository, run, run_within, verified_captures};
+use crate::{
+    Output, artifact, chosen_traces, command, llvm, matrix, repository, run, run_within, verified_captures,
+};
 
 /// The generator of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -276,6 +280,9 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         }
         if traced {
             all_events += check_trace(&executable, &mut text);
+            if text.is_empty() {
+                all_events += check_choices(&executable, folder, seed, &mut text);
+            }
         }
         if output.status != expected.status || ordinary_lines(&output) != ordinary_lines(&expected) {
             show_output_difference(&output, expected.status, &ordinary_lines(&expected), &mut text);
@@ -330,19 +337,42 @@ fn check_trace(executable: &Path, wrong: &mut String) -> u64 {
     output.stdout.split(' ').next().and_then(|events| events.parse().ok()).unwrap_or(0)
 }
 
+/// Compares its trace with those of functions that are chosen at random. Returns the number of events.
+fn check_choices(executable: &Path, folder: &Path, seed: u64, wrong: &mut String) -> u64 {
+    // Larger ones are told by the counts of verify mode alone.
+    const MOST: u64 = 2 << 20;
+    let whole = trace(executable);
+    if fs::metadata(&whole).is_ok_and(|file| file.len() > MOST) {
+        return 0;
+    }
+    let start = || command_for(executable, INSTRUMENTED_SECONDS, folder);
+    let compared =
+        chosen_traces::compare(executable, (&whole, &executable.with_extension("chosen")), start, seed);
+    compared.unwrap_or_else(|error| {
+        let _ = writeln!(wrong, "{error}");
+        0
+    })
+}
+
 /// Runs a program with a limit of processor time, in seconds; in verify mode with samples.
 fn run_for(executable: &Path, seconds: u64, verify: bool, folder: &Path) -> Result<Output, String> {
-    let limit = format!("--cpu={seconds}:{}", seconds + 5);
-    let mut command = command("prlimit", &[&limit, "--core=0", "--"]);
-    command.arg(executable).current_dir(folder).env("PCCE_VERIFY_REPORT", report(executable));
-    command.env("PCCE_NUMBERS", numbers(executable)).env("PCCE_TRACE", trace(executable));
+    let mut command = command_for(executable, seconds, folder);
     if verify {
         command.env("PCCE_VERIFY_CAPTURES", verified_captures::file(executable));
         command.env("PCCE_SAMPLE", SAMPLES).env("PCCE_SAMPLE_PROFILE", "/dev/null");
     }
+    run_within(&mut command, "", WAITING)
+}
+
+/// Starts a program with a limit of processor time, in seconds.
+fn command_for(executable: &Path, seconds: u64, folder: &Path) -> Command {
+    let limit = format!("--cpu={seconds}:{}", seconds + 5);
+    let mut command = command("prlimit", &[&limit, "--core=0", "--"]);
+    command.arg(executable).current_dir(folder).env("PCCE_VERIFY_REPORT", report(executable));
+    command.env("PCCE_NUMBERS", numbers(executable)).env("PCCE_TRACE", trace(executable));
     // Chunks begin at many places, and are read from there.
     command.env("PCCE_TRACE_STRESS", "3");
-    run_within(&mut command, "", WAITING)
+    command
 }
 
 /// Decodes the tokens in the output and compares them with the model. Returns the number of contexts.

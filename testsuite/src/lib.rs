@@ -21,6 +21,7 @@
 //! | `install.rs`, `guide.rs`, `documents.rs` | what is installed, and what the documents say |
 
 pub mod chain;
+pub mod chosen_traces;
 pub mod directives;
 pub mod distribution;
 pub mod driver;

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod checks;
+mod choice;
 mod chunk_beginnings;
 mod compression;
 mod core_files;
