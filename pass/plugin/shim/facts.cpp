@@ -237,7 +237,7 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
   return Caller.getCallingConv() == Call->getCallingConv() && !Caller.hasStructRetAttr() && !Caller.isVarArg() &&
          Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" &&
          !Call->hasOperandBundlesOtherThan(LLVMContext::OB_kcfi) && extendAlike(Caller, *Call) &&
-         inRegisters(*Call) && machineOf(*Caller.getParent()).jumpsFrom(Caller) && returnOf(*Call);
+         inRegisters(*Call) && machineOf(*Caller.getParent()).jumps(*Call) && returnOf(*Call);
 }
 
 // Returns whether nothing with an effect is between the call and a return, which does not return a constant.

@@ -48,7 +48,7 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
   Function *Append = M.getFunction(StringRef(Name, Len));
   if (!Append)
     return;
-  const Machine &Target = machineOf(M);
+  const TraceCode &Target = *machineOf(M).Traces;
   Value *Pending = unwrap(PendingV);
   MDNode *Unlikely = MDBuilder(M.getContext()).createUnlikelyBranchWeights();
   for (User *U : make_early_inc_range(Append->users())) {
@@ -139,7 +139,7 @@ void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
   // The callee is in the same image.
   Callee->setVisibility(GlobalValue::HiddenVisibility);
   Callee->setDSOLocal(true);
-  F.setPrologueData(machineOf(*F.getParent()).callAtEntry(F, *Callee));
+  F.setPrologueData(machineOf(*F.getParent()).Traces->callAtEntry(F, *Callee));
 }
 
 // A name, local to the object, for the place that many bytes after the function's beginning.
@@ -266,7 +266,7 @@ uint64_t pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *O
   if (Through)
     Variable->setVisibility(GlobalValue::HiddenVisibility);
   Variable->setDSOLocal(true);
-  Constant *Choice = machineOf(M).jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through);
+  Constant *Choice = machineOf(M).Traces->jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through);
   F.setPrologueData(Choice);
   return M.getDataLayout().getTypeAllocSize(Choice->getType()).getFixedValue();
 }

@@ -25,54 +25,8 @@ bool realignsStack(const Function &F) {
   return false;
 }
 
-class X86_64Machine : public Machine {
+class X86_64TraceCode : public TraceCode {
 public:
-  // At the entry, the return address is on the stack.
-  constexpr X86_64Machine() : Machine(Triple::x86_64, /*StackPointer=*/7, /*EntryFrameOffset=*/8) {}
-
-  bool isInterruptHandler(CallingConv::ID Convention) const override { return Convention == CallingConv::X86_INTR; }
-
-  bool canBeDiverted(CallingConv::ID Convention) const override {
-    switch (Convention) {
-    case CallingConv::X86_64_SysV:
-    case CallingConv::Win64:
-    case CallingConv::X86_VectorCall:
-    case CallingConv::X86_RegCall:
-      return true;
-    default:
-      return false;
-    }
-  }
-
-  bool inRegisters(const CallBase &Call) const override {
-    unsigned Integers = 0, Vectors = 0;
-    for (const Use &Argument : Call.args()) {
-      Type *T = Argument->getType();
-      if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
-        ++Integers;
-      else if (T->isFloatTy() || T->isDoubleTy() ||
-               (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
-        ++Vectors;
-      else
-        return false;
-      unsigned I = Call.getArgOperandNo(&Argument);
-      if (Call.isPassPointeeByValueArgument(I) || Call.paramHasAttr(I, Attribute::StructRet))
-        return false;
-    }
-    return Integers <= 6 && Vectors <= 8;
-  }
-
-  bool jumpsFrom(const Function &Caller) const override {
-    switch (Caller.getCallingConv()) {
-    case CallingConv::Cold:
-    case CallingConv::PreserveMost:
-    case CallingConv::PreserveAll:
-      return false;
-    default:
-      return !realignsStack(Caller);
-    }
-  }
-
   Value *appendBit(IRBuilder<> &B, Value *Word, bool Bit) const override {
     // Both instructions leave the sign of the word in the flags.
     return change(B, Bit ? "shlq $1\nincq $1" : "shlq $1", "s", Word);
@@ -153,7 +107,59 @@ private:
   }
 };
 
-constexpr X86_64Machine Instance;
+constexpr X86_64TraceCode X86_64Traces;
+
+class X86_64Machine : public Machine {
+public:
+  // At the entry, the return address is on the stack.
+  constexpr X86_64Machine() : Machine(Triple::x86_64, /*StackPointer=*/7, /*EntryFrameOffset=*/8, &X86_64Traces) {}
+
+  bool isInterruptHandler(CallingConv::ID Convention) const override { return Convention == CallingConv::X86_INTR; }
+
+  bool canBeDiverted(CallingConv::ID Convention) const override {
+    switch (Convention) {
+    case CallingConv::X86_64_SysV:
+    case CallingConv::Win64:
+    case CallingConv::X86_VectorCall:
+    case CallingConv::X86_RegCall:
+      return true;
+    default:
+      return false;
+    }
+  }
+
+  bool inRegisters(const CallBase &Call) const override {
+    unsigned Integers = 0, Vectors = 0;
+    for (const Use &Argument : Call.args()) {
+      Type *T = Argument->getType();
+      if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
+        ++Integers;
+      else if (T->isFloatTy() || T->isDoubleTy() ||
+               (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
+        ++Vectors;
+      else
+        return false;
+      unsigned I = Call.getArgOperandNo(&Argument);
+      if (Call.isPassPointeeByValueArgument(I) || Call.paramHasAttr(I, Attribute::StructRet))
+        return false;
+    }
+    return Integers <= 6 && Vectors <= 8;
+  }
+
+  bool jumps(const CallBase &Call) const override {
+    const Function &Caller = *Call.getFunction();
+    switch (Caller.getCallingConv()) {
+    case CallingConv::Cold:
+    case CallingConv::PreserveMost:
+    case CallingConv::PreserveAll:
+      return false;
+    default:
+      return !realignsStack(Caller);
+    }
+  }
+};
+
+constexpr X86_64Machine X86_64Instance;
 } // namespace
 
-const Machine &x86_64() { return Instance; }
+const Machine &x86_64() { return X86_64Instance; }

@@ -63,7 +63,11 @@ impl Machine for X86_64 {
         include_str!("../../data/inserted-x86_64.txt")
     }
 
-    fn load_value(&self, symbol: &str, offset: usize) -> InlineAssembly {
+    fn add_to_register(&self, _: Width, _: &str, _: usize) -> Option<InlineAssembly> {
+        None
+    }
+
+    fn load_value(&self, _: Width, symbol: &str, offset: usize) -> InlineAssembly {
         InlineAssembly { text: format!("movabsq $${symbol}+{offset}, $0"), constraints: "=r" }
     }
 
