@@ -30,6 +30,9 @@
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith, cxx or outside: one only;
 #                   TRACED=1: only a trace in verify mode, one mode each, calls or blocks)
 #
+# TARGET=aarch64-linux-gnu behind `make build` builds the runtime for that machine, too, into target/release/TARGET;
+# `make test TARGET=aarch64-linux-gnu` tries all test programs on it, in an emulator.
+#
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
 #
 # Each of them first installs what it needs and the machine lacks (scripts/setup, with apt-get).
@@ -65,6 +68,8 @@ build:
 	scripts/setup build $(LLVM)
 	$(CARGO) build --release -p pcce -p pcce-wrapper -p pcce-pass $(FEATURES)
 	$(runtime)
+	$(if $(TARGET),scripts/setup $(firstword $(subst -, ,$(TARGET))) $(LLVM))
+	$(if $(TARGET),scripts/build-runtime $(TARGET))
 
 # The same, and the programs that test and measure. Cargo gives what both use the features of all.
 tools:
@@ -86,8 +91,14 @@ deb-check: build
 	scripts/setup deb-check $(LLVM)
 	scripts/check-deb
 
+ifdef TARGET
+test: build
+	$(CARGO) test -p pcce-testsuite $(FEATURES) --test suite -- $(firstword $(subst -, ,$(TARGET))):: --include-ignored
+else
 test: suite
 	$(foreach llvm,$(OTHER_LLVMS),$(MAKE) smoke LLVM=$(llvm) &&) :
+
+endif
 
 test-all: export PCCE_ALL_CASES := 1
 test-all: suite
@@ -106,6 +117,7 @@ endif
 # Programs that crash leave no core file where they run, unless a test asks for one.
 suite: build
 	scripts/setup test $(LLVM)
+	scripts/build-runtime aarch64-linux-gnu
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets $(FEATURES) --quiet -- -D warnings
 	ulimit -S -c 0; $(CARGO) test --workspace --tests $(FEATURES) -- $(addprefix --skip ,$(SKIPPED))

@@ -1,10 +1,12 @@
 //===- change.cpp - changes after the analysis --------------------------------===//
 
+#include "machine.h"
 #include "shim.h"
 #include "versions.h"
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -229,6 +231,40 @@ void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint
     When(B.CreateIsNull(B.CreateAnd(Link(), Tag)));
   }
   B.CreateAlignedStore(B.CreateOr(Link(), Mark), unwrap(Top), Align(8));
+}
+
+// Replaces the address of a thread-local variable in all code by one that is found anew after each call, on
+// machines whose code would keep the address of the thread.
+void pcce_shim_find_thread(LLVMModuleRef MR, LLVMValueRef V) {
+  Module &M = *unwrap(MR);
+  auto &Variable = *unwrap<GlobalVariable>(V);
+  const Machine &Target = machineOf(M);
+  for (Function &F : M)
+    for (BasicBlock &Block : F) {
+      Value *Found = nullptr;
+      for (Instruction &I : Block) {
+        if (isa<PHINode>(I))
+          continue;
+        for (Use &U : I.operands()) {
+          APInt Offset(64, 0);
+          auto *C = dyn_cast<Constant>(U.get());
+          if (!C || !C->getType()->isPointerTy() ||
+              C->stripAndAccumulateConstantOffsets(M.getDataLayout(), Offset, /*AllowNonInbounds=*/true) != &Variable)
+            continue;
+          IRBuilder<> B(&I);
+          if (!Found && !(Found = Target.ofThread(B, Variable)))
+            return;
+          U.set(Offset.isZero() ? Found : B.CreateConstInBoundsGEP1_64(B.getInt8Ty(), Found, Offset.getZExtValue()));
+        }
+        auto *Call = dyn_cast<CallBase>(&I);
+        if (!Call || isa<IntrinsicInst>(Call))
+          continue;
+        auto *Asm = dyn_cast<InlineAsm>(Call->getCalledOperand());
+        // The pass's own assembly calls nothing: it has no effects, or no instructions.
+        if (!Asm || (Asm->hasSideEffects() && !Asm->getAsmString().empty()))
+          Found = nullptr;
+      }
+    }
 }
 
 // Makes the call only if the pointer is not null; otherwise its result is the other value. Returns the

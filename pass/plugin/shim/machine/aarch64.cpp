@@ -2,6 +2,7 @@
 
 #include "../machine.h"
 
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Module.h"
 
 using namespace llvm;
@@ -22,19 +23,46 @@ public:
   bool inRegisters(const CallBase &Call) const override {
     unsigned Integers = 0, Vectors = 0;
     for (const Use &Argument : Call.args()) {
-      Type *T = Argument->getType();
-      if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
-        ++Integers;
-      else if (T->isFloatTy() || T->isDoubleTy() ||
-               (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
-        ++Vectors;
-      else
-        return false;
-      unsigned I = Call.getArgOperandNo(&Argument);
+      const unsigned I = Call.getArgOperandNo(&Argument);
       if (Call.isPassPointeeByValueArgument(I) || Call.paramHasAttr(I, Attribute::StructRet))
+        return false;
+      // Clang passes small structures as arrays.
+      Type *T = Argument->getType();
+      uint64_t Count = 1;
+      if (auto *A = dyn_cast<ArrayType>(T)) {
+        T = A->getElementType();
+        Count = A->getNumElements();
+        // An aligned one begins with an even register.
+        Integers += Integers % 2;
+      }
+      if (Count > 8)
+        return false;
+      if (T->isPointerTy() || (T->isIntegerTy() && T->getIntegerBitWidth() <= 64))
+        Integers += Count;
+      else if (T->isFloatingPointTy() ||
+               (isa<FixedVectorType>(T) && T->getPrimitiveSizeInBits().getFixedValue() <= 128))
+        Vectors += Count;
+      else
         return false;
     }
     return Integers <= 8 && Vectors <= 8;
+  }
+
+  // A function may go on in another thread when a call returns: fibers move. And unwinding may begin where nothing is
+  // called (asynchronous cancellation), with registers that landing pads do not expect.
+  Value *ofThread(IRBuilder<> &B, GlobalVariable &Variable) const override {
+    const Module &M = *Variable.getParent();
+    const std::string Name = Variable.getName().str();
+    const bool Shared = M.getPICLevel() != PICLevel::NotPIC && M.getPIELevel() == PIELevel::Default;
+    // Linkers relax the sequence of shared libraries where the module becomes part of an executable.
+    const std::string Asm = Shared ? "adrp $0, :gottprel:" + Name + "\n\tldr $0, [$0, :gottprel_lo12:" + Name +
+                                         "]\n\tmrs x16, tpidr_el0\n\tadd $0, $0, x16"
+                                   : "mrs $0, tpidr_el0\n\tadd $0, $0, #:tprel_hi12:" + Name +
+                                         ", lsl #12\n\tadd $0, $0, :tprel_lo12_nc:" + Name;
+    auto *T = FunctionType::get(PointerType::getUnqual(B.getContext()), false);
+    CallInst *Call = B.CreateCall(T, InlineAsm::get(T, Asm, Shared ? "=r,~{x16}" : "=r", /*hasSideEffects=*/true));
+    Call->setDoesNotThrow();
+    return Call;
   }
 
   // As AArch64TargetLowering::isEligibleForTailCallOptimization, which is asked by SelectionDAG and GlobalISel.

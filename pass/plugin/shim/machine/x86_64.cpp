@@ -111,6 +111,8 @@ constexpr X86_64TraceCode X86_64Traces;
 
 class X86_64Machine : public Machine {
 public:
+  Value *ofThread(IRBuilder<> &, GlobalVariable &) const override { return nullptr; }
+
   // At the entry, the return address is on the stack.
   constexpr X86_64Machine() : Machine(Triple::x86_64, /*StackPointer=*/7, /*EntryFrameOffset=*/8, &X86_64Traces) {}
 

@@ -69,7 +69,12 @@ impl<'m> Builder<'m> {
     /// Keeps the stores above it from moving below it. This is no instruction: it orders what a signal
     /// handler sees.
     pub fn signal_fence(&self) {
-        built(self.llvm.build_fence(AtomicOrdering::Release, true, ""));
+        match self.module.machine().signal_fence() {
+            Some(assembly) => {
+                self.assembly(self.module.context().void_type().fn_type(&[], false), assembly, &[]);
+            }
+            None => _ = built(self.llvm.build_fence(AtomicOrdering::Release, true, "")),
+        }
     }
 
     /// The address `base + offset` bytes.
@@ -148,8 +153,8 @@ impl<'m> Builder<'m> {
         operands: &[BasicMetadataValueEnum<'m>],
     ) -> CallSiteValue<'m> {
         let context = self.module.context();
-        let InlineAssembly { text, constraints } = assembly;
-        let code = context.create_inline_asm(ty, text, constraints.to_owned(), true, false, None, false);
+        let InlineAssembly { text, constraints, pure } = assembly;
+        let code = context.create_inline_asm(ty, text, constraints.to_owned(), !pure, false, None, false);
         let call = built(self.llvm.build_indirect_call(ty, code, operands, ""));
         let kind = Attribute::get_named_enum_kind_id("nounwind");
         call.add_attribute(AttributeLoc::Function, context.create_enum_attribute(kind, 0));

@@ -73,6 +73,7 @@ unsafe extern "C" {
         constraints_len: usize,
         word: LLVMValueRef,
     );
+    pub fn pcce_shim_find_thread(module: LLVMModuleRef, variable: LLVMValueRef);
     pub fn pcce_shim_divert(
         function: LLVMValueRef,
         thunk: LLVMValueRef,

@@ -57,6 +57,7 @@ impl Machine for AArch64 {
         (width == Width::Byte).then(|| InlineAssembly {
             text: format!("add $0, $1, :lo12:{symbol}+{offset}"),
             constraints: "=r,r",
+            pure: true,
         })
     }
 
@@ -71,7 +72,12 @@ impl Machine for AArch64 {
                  movk $0, #:abs_g1_nc:{value}\nmovk $0, #:abs_g0_nc:{value}"
             ),
         };
-        InlineAssembly { text, constraints: "=r" }
+        InlineAssembly { text, constraints: "=r", pure: true }
+    }
+
+    fn signal_fence(&self) -> Option<InlineAssembly> {
+        // The pass that joins two stores moves one of them over LLVM's fence.
+        Some(InlineAssembly { text: String::new(), constraints: "~{memory}", pure: false })
     }
 
     fn load_bound(&self, name: &str) -> InlineAssembly {
@@ -79,6 +85,7 @@ impl Machine for AArch64 {
         InlineAssembly {
             text: format!("adrp $0, :got:{name}\nldr $0, [$0, :got_lo12:{name}]"),
             constraints: "=r",
+            pure: false,
         }
     }
 

@@ -34,6 +34,10 @@ pub trait Machine: Sync {
     /// Instructions that load `symbol + offset`, a value of this width, into the result, of 64 bits.
     fn load_value(&self, width: Width, symbol: &str, offset: usize) -> InlineAssembly;
 
+    /// Assembly without instructions that keeps the stores above it from moving below it; none if a fence of LLVM
+    /// does.
+    fn signal_fence(&self) -> Option<InlineAssembly>;
+
     /// Instructions that load the address of the function to which the loader has bound a name.
     fn load_bound(&self, name: &str) -> InlineAssembly;
 
@@ -63,6 +67,8 @@ pub struct InlineAssembly {
     pub text: String,
     /// The constraints of the operands.
     pub constraints: &'static str,
+    /// It does nothing but make its result.
+    pub pure: bool,
 }
 
 /// All machines. Modules without a target triple, and those of other machines, are taken for modules of the

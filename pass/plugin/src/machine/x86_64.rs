@@ -56,7 +56,7 @@ impl Machine for X86_64 {
             Width::Long => return None,
         };
         let text = format!("addq $${symbol}{modifier}+{offset}, $0");
-        Some(InlineAssembly { text, constraints: "=*m,*m,~{flags}" })
+        Some(InlineAssembly { text, constraints: "=*m,*m,~{flags}", pure: false })
     }
 
     fn inserted_calls(&self) -> &'static str {
@@ -68,12 +68,16 @@ impl Machine for X86_64 {
     }
 
     fn load_value(&self, _: Width, symbol: &str, offset: usize) -> InlineAssembly {
-        InlineAssembly { text: format!("movabsq $${symbol}+{offset}, $0"), constraints: "=r" }
+        InlineAssembly { text: format!("movabsq $${symbol}+{offset}, $0"), constraints: "=r", pure: false }
+    }
+
+    fn signal_fence(&self) -> Option<InlineAssembly> {
+        None
     }
 
     fn load_bound(&self, name: &str) -> InlineAssembly {
         let name = name.replace('$', "$$");
-        InlineAssembly { text: format!("movq {name}@GOTPCREL(%rip), $0"), constraints: "=r" }
+        InlineAssembly { text: format!("movq {name}@GOTPCREL(%rip), $0"), constraints: "=r", pure: false }
     }
 
     fn canonical_frame_address(&self) -> (&'static str, u64) {

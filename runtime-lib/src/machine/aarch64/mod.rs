@@ -4,7 +4,7 @@ mod fault;
 mod functions;
 mod jump;
 
-use core::arch::asm;
+use core::arch::{asm, global_asm};
 
 use crate::Registers;
 use crate::abi::machine::aarch64::{PC, SP};
@@ -21,6 +21,41 @@ pub fn bound_version() -> *const u8 {
             version = out(reg) version, options(nostack, readonly, pure, preserves_flags));
     }
     version
+}
+
+unsafe extern "C" {
+    fn __pcce_signal_entry();
+}
+
+// The kernel gives a context only to handlers that are installed as ones that take it (`SA_SIGINFO`), but its frame on the
+// stack always holds one. A handler that returns to the instructions `mov x8, #139; svc #0` was called by the kernel, and
+// not by a sanitizer.
+global_asm!(
+    ".pushsection .text.__pcce_signal_entry,\"ax\",@progbits",
+    ".hidden __pcce_signal_entry",
+    ".globl __pcce_signal_entry",
+    ".type __pcce_signal_entry,@function",
+    ".p2align 2",
+    "__pcce_signal_entry:",
+    ".cfi_startproc",
+    "ldr x9, [x30]",
+    "mov x10, #0x1168",
+    "movk x10, #0xd280, lsl #16",
+    "movk x10, #0x0001, lsl #32",
+    "movk x10, #0xd400, lsl #48",
+    "cmp x9, x10",
+    "b.ne 2f",
+    "mov x1, sp",
+    "add x2, sp, #128",
+    "2: b __pcce_signal_trampoline",
+    ".cfi_endproc",
+    ".size __pcce_signal_entry, . - __pcce_signal_entry",
+    ".popsection",
+);
+
+/// The function that is installed so that the kernel calls the trampoline of signals, with a context always.
+pub fn called_by_kernel(_: usize) -> usize {
+    __pcce_signal_entry as *const () as usize
 }
 
 /// The program counter of the code that a signal interrupted.
