@@ -9,11 +9,6 @@
 
 #define NOINLINE __attribute__((noinline))
 #define ALWAYS_INLINE inline __attribute__((always_inline))
-#ifdef __aarch64__
-#define BREAK "brk #0" // stops in a debugger
-#else
-#define BREAK "int3"
-#endif
 #define KEEP __asm__ volatile("" ::: "memory") // stands after a call that must not become a tail call
 
 static __thread char show_token[4096];

@@ -32,7 +32,7 @@ NOINLINE static void put(const char *name) { sum++; store(name); KEEP; }
 NOINLINE static void through(void (*f)(const char *)) { f("pointed"); KEEP; }
 
 // Silent: neither reaches a target nor what is not known.
-NOINLINE static void leaf(int n) { sum += n; if (n == 7) __asm__ volatile(BREAK); KEEP; }
+NOINLINE static void leaf(int n) { sum += n; if (n == 7) __asm__ volatile("int3"); KEEP; }
 NOINLINE static void deep(int n, int last) { if (n > 0) deep(n - 1, last); else leaf(last); KEEP; }
 NOINLINE static void leave(int n) { if (n > 3) longjmp(outside, n); leave(n + 1); KEEP; }
 NOINLINE static void quiet(int last) { deep(2, last); KEEP; }

@@ -33,7 +33,7 @@ struct Guard {
   NOINLINE ~Guard() { shared.put("cleaned"); KEEP; }
 };
 
-NOINLINE static void quiet(int n) { if (n == 2) __asm__ volatile(BREAK); KEEP; sum = sum + n; }
+NOINLINE static void quiet(int n) { if (n == 2) __asm__ volatile("int3"); KEEP; sum = sum + n; }
 // It throws, and reaches no target: nothing has to be restored.
 NOINLINE static void silent(int n) { quiet(n); if (n > 1) throw std::runtime_error("thrown"); KEEP; }
 NOINLINE static void fill() { shared.put("put"); KEEP; }

@@ -107,7 +107,8 @@ impl Core {
                 return Err(CoreError::NotACore(path.to_owned()));
             }
             let header = elf::FileHeader64::<LE>::parse(cache).map_err(damaged)?;
-            let known = machine::of_core_file(header.e_machine(LE)).filter(|_| header.e_type(LE) == elf::ET_CORE);
+            let known =
+                machine::of_core_file(header.e_machine(LE)).filter(|_| header.e_type(LE) == elf::ET_CORE);
             machine = known.ok_or_else(|| CoreError::NotACore(path.to_owned()))?;
             for program in header.program_headers(LE, cache).map_err(damaged)? {
                 if program.p_type(LE) == elf::PT_LOAD && program.p_filesz(LE) > 0 {

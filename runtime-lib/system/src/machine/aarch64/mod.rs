@@ -26,8 +26,16 @@ macro_rules! weak_address {
                 concat!(".weak ", $symbol),
                 concat!("adrp {address}, :got:", $symbol),
                 concat!("ldr {address}, [{address}, :got_lo12:", $symbol, "]"),
+                // In programs that gold has linked, a missing symbol has the address where the image begins.
+                ".weak __ehdr_start",
+                ".hidden __ehdr_start",
+                "adrp {start}, __ehdr_start",
+                "add {start}, {start}, :lo12:__ehdr_start",
+                "cmp {address}, {start}",
+                "csel {address}, xzr, {address}, eq",
                 address = out(reg) address,
-                options(nostack, readonly, pure, preserves_flags),
+                start = out(reg) _,
+                options(nostack, readonly, pure),
             );
         }
         address
