@@ -28,9 +28,11 @@
 #                   told from each other
 #   make slurm      collects traces on a Slurm with three nodes on this host, as root, one of which is killed (N rounds)
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith, cxx or outside: one only;
-#                   TRACED=1: only a trace in verify mode, one mode each, calls or blocks)
+#                   TRACED=1: only a trace in verify mode, one mode each, calls or blocks; EMULATED=1: for AArch64, with
+#                   TARGET=aarch64-linux-gnu)
 #
-# TARGET=aarch64-linux-gnu behind `make build` builds the runtime for that machine, too, into target/release/TARGET;
+# TARGET=aarch64-linux-gnu behind `make build` builds the runtime for that machine, too, into target/release/TARGET; behind
+# `make install`, it is installed;
 # `make test TARGET=aarch64-linux-gnu` tries all test programs on it, in an emulator.
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
@@ -76,9 +78,10 @@ tools:
 	scripts/setup test $(LLVM)
 	$(CARGO) build --release --workspace $(FEATURES)
 	$(runtime)
+	$(if $(TARGET),scripts/build-runtime $(TARGET))
 
 install: build
-	scripts/install
+	TARGET=$(TARGET) scripts/install
 
 uninstall:
 	scripts/install --remove
@@ -169,7 +172,7 @@ same-code: tools
 	$(RELEASE)/same_code $(if $(PROGRAMS),--programs "$(PROGRAMS)") $(if $(SETS),--sets $(SETS))
 
 soak: tools
-	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR)) $(if $(TRACED),--traced)
+	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR)) $(if $(TRACED),--traced) $(if $(EMULATED),--emulated)
 
 packages: tools
 	scripts/setup packages $(LLVM)

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::{artifact, command};
 
 /// A machine that is emulated.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Emulated {
     /// Its name, a condition of directives.
     pub name: &'static str,

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use pcce_testsuite::generated::{Builds, Generator, Verdict, check};
 use pcce_testsuite::runner::{AARCH64, check_emulated};
+use pcce_testsuite::target;
 
 /// One test for each program, so that they run side by side and fail apart.
 macro_rules! programs {
@@ -18,94 +20,162 @@ macro_rules! programs {
 
 programs! {
     acyclic.c,
-    #[ignore] allocating.cpp,
-    #[ignore] arguments.c,
+    #[ignore]
+    allocating.cpp,
+    #[ignore]
+    arguments.c,
     assembly.c,
-    #[ignore] attributes.c,
-    #[ignore] both_modes.c,
-    #[ignore] by_value.c,
+    #[ignore]
+    attributes.c,
+    #[ignore]
+    both_modes.c,
+    #[ignore]
+    by_value.c,
     callbacks.c,
-    #[ignore] catching.cpp,
-    #[ignore] coverage.c,
+    #[ignore]
+    catching.cpp,
+    #[ignore]
+    coverage.c,
     coroutines.cpp,
     creation.c,
-    #[ignore] coroutines_deep.cpp,
-    #[ignore] deep.c,
+    #[ignore]
+    coroutines_deep.cpp,
+    #[ignore]
+    deep.c,
     definitions.c,
     diverted.cpp,
     exceptions.cpp,
     fibers.c,
-    #[ignore] fibers_unannounced.c,
+    #[ignore]
+    fibers_unannounced.c,
     fibers_unwinding.cpp,
     forced.cpp,
     handled.c,
-    #[ignore] handlers_reset.c,
-    #[ignore] handlers.cpp,
-    #[ignore] hooks.c,
-    #[ignore] hooks_inlined.c,
-    #[ignore] interposed.c,
-    #[ignore] foreign_catch.cpp,
-    #[ignore] joined.c,
-    #[ignore] jump_pending.c,
+    #[ignore]
+    handlers_reset.c,
+    #[ignore]
+    handlers.cpp,
+    #[ignore]
+    hooks.c,
+    #[ignore]
+    hooks_inlined.c,
+    #[ignore]
+    interposed.c,
+    #[ignore]
+    foreign_catch.cpp,
+    #[ignore]
+    joined.c,
+    #[ignore]
+    jump_pending.c,
     jumps.c,
-    #[ignore] jumps_no_builtin.c,
-    #[ignore] known.c,
-    #[ignore] landed.c,
-    #[ignore] leaf.c,
-    #[ignore] left.c,
-    #[ignore] left_apart.c,
+    #[ignore]
+    jumps_no_builtin.c,
+    #[ignore]
+    known.c,
+    #[ignore]
+    landed.c,
+    #[ignore]
+    leaf.c,
+    #[ignore]
+    left.c,
+    #[ignore]
+    left_apart.c,
     left_library.c,
-    #[ignore] leaving.cpp,
-    #[ignore] leaving_c.c,
+    #[ignore]
+    leaving.cpp,
+    #[ignore]
+    leaving_c.c,
     library.c,
-    #[ignore] library_only.c,
+    #[ignore]
+    library_only.c,
     library_plain.c,
-    #[ignore] logging.c,
-    #[ignore] logging_streams.cpp,
-    #[ignore] memory.c,
+    #[ignore]
+    logging.c,
+    #[ignore]
+    logging_streams.cpp,
+    #[ignore]
+    memory.c,
     modules.c,
     musttail.c,
-    #[ignore] names.c,
+    #[ignore]
+    names.c,
     nested_jumps.c,
-    #[ignore] noreturn.c,
+    #[ignore]
+    noreturn.c,
     numbers.c,
-    #[ignore] numbers_inlined.c,
-    #[ignore] numbers_unrolled.c,
-    #[ignore] objects.cpp,
+    #[ignore]
+    numbers_inlined.c,
+    #[ignore]
+    numbers_unrolled.c,
+    #[ignore]
+    objects.cpp,
     offsets.c,
-    #[ignore] offsets_varying.c,
-    #[ignore] operators.cpp,
-    #[ignore] pointers.c,
-    #[ignore] processes.c,
+    #[ignore]
+    offsets_varying.c,
+    #[ignore]
+    operators.cpp,
+    #[ignore]
+    pointers.c,
+    #[ignore]
+    processes.c,
     recursion.c,
     relative.c,
     replaced.c,
-    #[ignore] replaced_tail.c,
+    #[ignore]
+    replaced_tail.c,
     runtime_calls.c,
-    #[ignore] same_name.c,
+    #[ignore]
+    same_name.c,
     signals.c,
-    #[ignore] startup.cpp,
-    #[ignore] streams.c,
-    #[ignore] strings.cpp,
-    #[ignore] streams_library.c,
-    #[ignore] table_only.c,
+    #[ignore]
+    startup.cpp,
+    #[ignore]
+    streams.c,
+    #[ignore]
+    strings.cpp,
+    #[ignore]
+    streams_library.c,
+    #[ignore]
+    table_only.c,
     tailcalls.c,
-    #[ignore] targets_library.c,
+    #[ignore]
+    targets_library.c,
     tasks.c,
-    #[ignore] tasks_pool.cpp,
+    #[ignore]
+    tasks_pool.cpp,
     templates.cpp,
-    #[ignore] thread_end.c,
+    #[ignore]
+    thread_end.c,
     thread_exit.cpp,
-    #[ignore] thread_other.c,
-    #[ignore] thread_starters.c,
-    #[ignore] thread_stress.cpp,
-    #[ignore] thin.cpp,
-    #[ignore] thread_local.cpp,
+    #[ignore]
+    thread_other.c,
+    #[ignore]
+    thread_starters.c,
+    #[ignore]
+    thread_stress.cpp,
+    #[ignore]
+    thin.cpp,
+    #[ignore]
+    thread_local.cpp,
     threads.cpp,
-    #[ignore] throwers.cpp,
-    #[ignore] thunks.c,
-    #[ignore] threads_creation.cpp,
-    #[ignore] traps.c,
+    #[ignore]
+    throwers.cpp,
+    #[ignore]
+    thunks.c,
+    #[ignore]
+    threads_creation.cpp,
+    #[ignore]
+    traps.c,
     virtuals.cpp,
     wide_numbers.c,
+}
+
+/// Generated programs, with samples of their processor time: points at which signals strike.
+#[test]
+fn generated() {
+    for (generator, seed) in [(Generator::Csmith, 3), (Generator::Cxx, 1), (Generator::Outside, 2)] {
+        let name = format!("generated-aarch64/{}-{seed}", generator.name());
+        let verdict = check(generator, seed, Builds::Emulated, &target().join("testsuite").join(&name));
+        assert!(matches!(verdict, Verdict::Same { compared: 1.., captured: 1.., .. }), "{name}: {verdict:?}");
+    }
 }

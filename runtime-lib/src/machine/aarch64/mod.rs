@@ -27,9 +27,9 @@ unsafe extern "C" {
     fn __pcce_signal_entry();
 }
 
-// The kernel gives a context only to handlers that are installed as ones that take it (`SA_SIGINFO`), but its frame on the
-// stack always holds one. A handler that returns to the instructions `mov x8, #139; svc #0` was called by the kernel, and
-// not by a sanitizer.
+// The kernel gives a context only to handlers that are installed as ones that take it (`SA_SIGINFO`), but its frame on
+// the stack always holds one. A handler that returns to the instructions `mov x8, #139; svc #0` was called by the
+// kernel, and not by a sanitizer.
 global_asm!(
     ".pushsection .text.__pcce_signal_entry,\"ax\",@progbits",
     ".hidden __pcce_signal_entry",

@@ -101,8 +101,8 @@ fn plain(address: u64) -> u64 {
     address & ((1 << 48) - 1)
 }
 
-/// The number of words on the stack, at an instruction of a linker's stub: one of a procedure linkage table, or one that
-/// reaches a function far away. Linkers write no unwind tables for them. None if it is no such instruction.
+/// The number of words on the stack, at an instruction of a linker's stub: one of a procedure linkage table, or one
+/// that reaches a function far away. Linkers write no unwind tables for them. None if it is no such instruction.
 fn stub_words(image: &[u8], at: usize) -> Option<usize> {
     // stp x16, x30, [sp, #-16]!
     const PUSH: u32 = 0xa9bf_7bf0;
