@@ -150,3 +150,75 @@ fn caller_above(registers: &Registers<AArch64>, words: usize) -> Option<Caller<A
     caller.is_astray = false;
     Some(Caller { cfa, registers: caller })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn stubs_are_told_from_other_code() {
+        // The head of a table and a stub, as GNU ld writes them; then a return.
+        let words: [u32; 11] = [
+            0xa9bf_7bf0, // stp x16, x30, [sp, #-16]!
+            0xb000_0190, // adrp x16, …
+            0xf947_fe11, // ldr x17, [x16, #4088]
+            0x913f_e210, // add x16, x16, #4088
+            0xd61f_0220, // br x17
+            0xd503_201f, // nop
+            0xd000_0190, // adrp x16, …
+            0xf940_0211, // ldr x17, [x16]
+            0x9100_0210, // add x16, x16, #0
+            0xd61f_0220, // br x17
+            0xd65f_03c0, // ret
+        ];
+        let image: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+        let words: Vec<Option<usize>> = (0..words.len()).map(|word| stub_words(&image, word * 4)).collect();
+        let (push, none) = (Some(2), Some(0));
+        assert_eq!(words, [none, push, push, push, push, None, none, none, none, none, None]);
+        assert_eq!(stub_words(&image, image.len()), None);
+    }
+
+    #[test]
+    fn signatures_are_left_out() {
+        assert_eq!(plain(0x0034_5555_0000_1234), 0x5555_0000_1234);
+        assert_eq!(plain(0xff00_0000_0000_1000), 0x1000);
+    }
+
+    /// Words of memory from this address on.
+    struct Memory(usize, Vec<u64>);
+
+    impl Process<'static> for Memory {
+        fn word(&mut self, address: usize) -> Option<u64> {
+            let at = address.checked_sub(self.0).filter(|at| at % 8 == 0)?;
+            self.1.get(at / 8).copied()
+        }
+
+        fn image(&mut self, _: usize) -> Option<crate::unwind::Tables<'static>> {
+            None
+        }
+    }
+
+    #[test]
+    fn handlers_return_to_known_instructions() {
+        let mut memory = Memory(0x1000, vec![SIGNAL_RETURN, SIGNAL_RETURN << 32, SIGNAL_RETURN >> 32, 0]);
+        let mut context = |pc: usize| AArch64::signal_context(&Registers::at(pc, 0x7000), &mut memory);
+        assert_eq!(context(0x1000), Some(0x7080));
+        assert_eq!(context(0x100c), Some(0x7080));
+        for other in [0x1004, 0x1002, 0x1018, 0x2000] {
+            assert_eq!(context(other), None);
+        }
+    }
+
+    #[test]
+    fn registers_of_an_interrupted_point_are_read() {
+        // x0 is 100, x1 is 101 and so on; the program counter follows the stack pointer.
+        let words = (0..22).map(|_| 7).chain([0]).chain(100..133).collect();
+        let registers = AArch64::interrupted(&mut Memory(0x1000, words), 0x1000).unwrap();
+        assert_eq!((registers.get(0), registers.get(LINK)), (Some(100), Some(130)));
+        assert_eq!((registers.sp(), registers.pc(), registers.is_astray), (131, 132, false));
+        assert!(AArch64::interrupted(&mut Memory(0x1000, vec![0; 55]), 0x1000).is_none());
+    }
+}
