@@ -117,21 +117,25 @@ SKIPPED := guide:: python:: spec:: sanitizers:: points::debuggers:: link::kept_l
     link::uninstrumented_pointers:: trace::core_files:: trace::shared_libraries:: trace::slurm::
 endif
 
+# Clippy is a compiler, too: it compiles the workspace's own crates for the tests, so that they are not read a second
+# time for the lints. All targets are built, since some are compiled for no test.
+LINTED := $(FEATURES) --config 'build.rustc-workspace-wrapper="clippy-driver"' --config 'build.rustflags=["-Dwarnings"]'
+
 # Programs that crash leave no core file where they run, unless a test asks for one.
 suite: build
 	scripts/setup test $(LLVM)
 	scripts/build-runtime aarch64-linux-gnu
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets $(FEATURES) --quiet -- -D warnings
-	ulimit -S -c 0; $(CARGO) test --workspace --tests $(FEATURES) -- $(addprefix --skip ,$(SKIPPED))
+	$(CARGO) build --workspace --all-targets $(LINTED)
+	ulimit -S -c 0; $(CARGO) test --workspace --tests $(LINTED) -- $(addprefix --skip ,$(SKIPPED))
 	$(CARGO) test -p pcce-encoding --doc
 
 # What differs from one LLVM to the next, in little time. With the workspace's features, nothing is compiled anew for
 # the tests; no other crate has tests of these names.
 smoke: build
 	scripts/setup test $(LLVM)
-	$(CARGO) test --workspace $(FEATURES) --test suite -- ir:: versions:: rust::
-	$(CARGO) test --workspace $(FEATURES) --test suite -- --exact \
+	$(CARGO) test --workspace $(LINTED) --test suite -- ir:: versions:: rust::
+	$(CARGO) test --workspace $(LINTED) --test suite -- --exact \
 	    $(addprefix programs::,callbacks coroutines exceptions modules recursion thin threads)
 
 demo: build

@@ -90,6 +90,8 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   T->setLinkage(GlobalValue::InternalLinkage);
   T->setVisibility(GlobalValue::DefaultVisibility);
   T->setDLLStorageClass(GlobalValue::DefaultStorageClass);
+  // The check in front of F's prologue is F's alone.
+  T->setPrologueData(nullptr);
   // The linker keeps one copy of F, and this one with it.
   T->setComdat(F.getComdat());
   T->removeFnAttr(Attribute::AlwaysInline);
@@ -183,10 +185,22 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   leaveTo(F, End, &T, T);
 }
 
+// As pcce_shim_divert, in front of F's prologue: Id and Top are offsets in the thread's block Block. Returns how many
+// bytes these instructions have.
+uint64_t pcce_shim_check_first(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Block, uint64_t Id, uint64_t Top,
+                               uint64_t Tag) {
+  Function &F = *unwrap<Function>(V);
+  const Module &M = *F.getParent();
+  auto &Variable = *cast<GlobalVariable>(unwrap(Block));
+  Constant *Check = machineOf(M).checkAtEntry(F, *unwrap<Function>(ThunkV), Variable, Id, Top, Tag);
+  F.setPrologueData(Check);
+  return M.getDataLayout().getTypeAllocSize(Check->getType()).getFixedValue();
+}
+
 // Makes the call V of a thunk go to the address that the assembly finds. If that is the thunk's function itself, the
-// thunk jumps there, and stores the address in Word.
+// thunk jumps to Place, which is the function or a place in it, and stores the address of Place in Word.
 void pcce_shim_call_bound(LLVMValueRef V, const char *Text, size_t TextLen, const char *Constraints,
-                          size_t ConstraintsLen, LLVMValueRef Word) {
+                          size_t ConstraintsLen, LLVMValueRef Word, LLVMValueRef Place) {
   auto &Original = *unwrap<CallBase>(V);
   Function &T = *Original.getFunction();
   GlobalAlias *Own = T.getParent()->getNamedAlias((T.getName() + ".own").str());
@@ -199,9 +213,10 @@ void pcce_shim_call_bound(LLVMValueRef V, const char *Text, size_t TextLen, cons
   Bound->setDoesNotThrow();
   Original.setCalledOperand(Bound);
   Value *Same = B.CreateICmpEQ(Bound, Own);
-  CallInst *Call = leaveTo(T, SplitBlockAndInsertIfThen(Same, At, /*Unreachable=*/true), Own, T);
+  auto *To = Place ? cast<Constant>(unwrap(Place)) : Own;
+  CallInst *Call = leaveTo(T, SplitBlockAndInsertIfThen(Same, At, /*Unreachable=*/true), To, T);
   B.SetInsertPoint(Call);
-  B.CreateAlignedStore(Own, unwrap(Word), Align(8))->setAtomic(AtomicOrdering::Monotonic);
+  B.CreateAlignedStore(To, unwrap(Word), Align(8))->setAtomic(AtomicOrdering::Monotonic);
 }
 
 // The address of a variable that SafeStack, which runs after the pass, leaves in place: it moves variables

@@ -177,6 +177,11 @@ bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   }
 }
 
+bool pcce_shim_can_check_first(LLVMValueRef V) {
+  const Function &F = *unwrap<Function>(V);
+  return machineOf(*F.getParent()).canCheckAtEntry(F);
+}
+
 bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }
 
 // Instructions that produce no code.
