@@ -52,8 +52,8 @@ public:
   // Returns whether a function of this convention can end in a call of a thunk of the same convention. It is
   // not asked about the conventions that all machines have.
   virtual bool canBeDiverted(llvm::CallingConv::ID Convention) const = 0;
-  // Returns whether checkAtEntry can be in front of a function: its convention leaves the registers and flags alone that
-  // this changes, and nothing else has to stand at its beginning. No function, on machines that have no such code.
+  // Returns whether checkAtEntry can be in front of a function: its convention leaves the registers and flags alone
+  // that this changes, and nothing else has to stand at its beginning. If not, its first block has the check.
   virtual bool canCheckAtEntry(const llvm::Function &) const { return false; }
   // Returns instructions that jump from the first byte of F to Thunk if the word Id of the thread's block Block is
   // positive, or the lowest byte of the word Top has a bit of Tag: the data that F begins with. Id and Top are offsets.

@@ -181,8 +181,8 @@ impl<'m> Function<'m> {
     }
 
     /// Does what [`Function::divert`] does, in front of the function's prologue. `id` and `top` are the offsets of the
-    /// words in the thread's block, the variable `block`. Returns the place behind that code. Its name is a symbol of the
-    /// image, unless it is a label.
+    /// words in the thread's block, the variable `block`. Returns the place behind that code. Its name is a symbol of
+    /// the image, unless it is a label.
     pub fn check_first(
         self,
         thunk: Function<'m>,
