@@ -28,7 +28,12 @@
 #                   told from each other
 #   make slurm      collects traces on a Slurm with three nodes on this host, as root, one of which is killed (N rounds)
 #   make soak       generated programs, N of each kind from seed SEED on (GENERATOR=csmith, cxx or outside: one only;
-#                   TRACED=1: only a trace in verify mode, one mode each, calls or blocks)
+#                   TRACED=1: only a trace in verify mode, one mode each, calls or blocks; EMULATED=1: for AArch64, with
+#                   TARGET=aarch64-linux-gnu)
+#
+# TARGET=aarch64-linux-gnu behind `make build` builds the runtime for that machine, too, into target/release/TARGET; behind
+# `make install`, it is installed;
+# `make test TARGET=aarch64-linux-gnu` tries all test programs on it, in an emulator.
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
 #
@@ -65,15 +70,18 @@ build:
 	scripts/setup build $(LLVM)
 	$(CARGO) build --release -p pcce -p pcce-wrapper -p pcce-pass $(FEATURES)
 	$(runtime)
+	$(if $(TARGET),scripts/setup $(firstword $(subst -, ,$(TARGET))) $(LLVM))
+	$(if $(TARGET),scripts/build-runtime $(TARGET))
 
 # The same, and the programs that test and measure. Cargo gives what both use the features of all.
 tools:
 	scripts/setup test $(LLVM)
 	$(CARGO) build --release --workspace $(FEATURES)
 	$(runtime)
+	$(if $(TARGET),scripts/build-runtime $(TARGET))
 
 install: build
-	scripts/install
+	TARGET=$(TARGET) scripts/install
 
 uninstall:
 	scripts/install --remove
@@ -86,8 +94,14 @@ deb-check: build
 	scripts/setup deb-check $(LLVM)
 	scripts/check-deb
 
+ifdef TARGET
+test: build
+	$(CARGO) test -p pcce-testsuite $(FEATURES) --test suite -- $(firstword $(subst -, ,$(TARGET))):: --include-ignored
+else
 test: suite
 	$(foreach llvm,$(OTHER_LLVMS),$(MAKE) smoke LLVM=$(llvm) &&) :
+
+endif
 
 test-all: export PCCE_ALL_CASES := 1
 test-all: suite
@@ -103,20 +117,25 @@ SKIPPED := guide:: python:: spec:: sanitizers:: points::debuggers:: link::kept_l
     link::uninstrumented_pointers:: trace::core_files:: trace::shared_libraries:: trace::slurm::
 endif
 
+# Clippy is a compiler, too: it compiles the workspace's own crates for the tests, so that they are not read a second
+# time for the lints. All targets are built, since some are compiled for no test.
+LINTED := $(FEATURES) --config 'build.rustc-workspace-wrapper="clippy-driver"' --config 'build.rustflags=["-Dwarnings"]'
+
 # Programs that crash leave no core file where they run, unless a test asks for one.
 suite: build
 	scripts/setup test $(LLVM)
+	scripts/build-runtime aarch64-linux-gnu
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets $(FEATURES) --quiet -- -D warnings
-	ulimit -S -c 0; $(CARGO) test --workspace --tests $(FEATURES) -- $(addprefix --skip ,$(SKIPPED))
+	$(CARGO) build --workspace --all-targets $(LINTED)
+	ulimit -S -c 0; $(CARGO) test --workspace --tests $(LINTED) -- $(addprefix --skip ,$(SKIPPED))
 	$(CARGO) test -p pcce-encoding --doc
 
 # What differs from one LLVM to the next, in little time. With the workspace's features, nothing is compiled anew for
 # the tests; no other crate has tests of these names.
 smoke: build
 	scripts/setup test $(LLVM)
-	$(CARGO) test --workspace $(FEATURES) --test suite -- ir:: versions:: rust::
-	$(CARGO) test --workspace $(FEATURES) --test suite -- --exact \
+	$(CARGO) test --workspace $(LINTED) --test suite -- ir:: versions:: rust::
+	$(CARGO) test --workspace $(LINTED) --test suite -- --exact \
 	    $(addprefix programs::,callbacks coroutines exceptions modules recursion thin threads)
 
 demo: build
@@ -157,7 +176,7 @@ same-code: tools
 	$(RELEASE)/same_code $(if $(PROGRAMS),--programs "$(PROGRAMS)") $(if $(SETS),--sets $(SETS))
 
 soak: tools
-	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR)) $(if $(TRACED),--traced)
+	$(RELEASE)/soak $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(GENERATOR),--generator $(GENERATOR)) $(if $(TRACED),--traced) $(if $(EMULATED),--emulated)
 
 packages: tools
 	scripts/setup packages $(LLVM)

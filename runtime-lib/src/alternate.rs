@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sys;
-use pcce_system::machine::PAGE_SIZE;
+use pcce_system::machine::{LARGEST_PAGE, PAGE_SIZE};
 use pcce_system::settled::{SIGNAL_FRAME, auxiliary};
 
 /// Size of an alternate stack, without the kernel's own frame.
@@ -16,10 +16,10 @@ pub static NEEDED: AtomicBool = AtomicBool::new(false);
 
 /// Memory for an alternate stack, with an inaccessible page below it. Null if there is no memory.
 pub fn new_stack() -> *mut c_void {
-    let size = stack_size() + PAGE_SIZE;
+    let size = stack_size() + LARGEST_PAGE;
     let stack = sys::map(size, libc::MAP_NORESERVE);
     if !stack.is_null() {
-        let arguments = [stack as usize, PAGE_SIZE, libc::PROT_NONE as usize, 0, 0, 0];
+        let arguments = [stack as usize, LARGEST_PAGE, libc::PROT_NONE as usize, 0, 0, 0];
         // SAFETY: the first page of the new mapping.
         unsafe { sys::call(libc::SYS_mprotect, arguments) };
     }
@@ -31,7 +31,7 @@ const TOUCHED: usize = 3;
 
 fn stack_size() -> usize {
     // The kernel's own frame needs further room.
-    (STACK + auxiliary(SIGNAL_FRAME)).next_multiple_of(PAGE_SIZE)
+    (STACK + auxiliary(SIGNAL_FRAME)).next_multiple_of(LARGEST_PAGE)
 }
 
 /// Has signals handled on this stack from now on. False if the stack is null, or the kernel refuses.
@@ -47,11 +47,11 @@ pub unsafe fn use_stack(stack: *mut c_void) -> bool {
         // Touches the memory where the handler begins. The kernel removes the handler of `SIGABRT` when it calls it.
         // Until the handler is installed again, another thread's `SIGABRT` would end the process: no page fault should
         // lengthen that time.
-        let end = stack.cast::<u8>().add(PAGE_SIZE + stack_size());
+        let end = stack.cast::<u8>().add(LARGEST_PAGE + stack_size());
         for page in 1..=TOUCHED {
             end.sub(page * PAGE_SIZE).write_volatile(0);
         }
-        let stack = libc::stack_t { ss_sp: stack.add(PAGE_SIZE), ss_flags: 0, ss_size: stack_size() };
+        let stack = libc::stack_t { ss_sp: stack.add(LARGEST_PAGE), ss_flags: 0, ss_size: stack_size() };
         sys::set_alternate_stack(&stack)
     }
 }
@@ -78,7 +78,7 @@ pub unsafe fn end_thread(stack: *mut c_void) {
     let Some(current) = sys::alternate_stack() else { return };
     // SAFETY: by the contract; the program may have another alternate stack meanwhile.
     unsafe {
-        if current.ss_sp == stack.add(PAGE_SIZE) {
+        if current.ss_sp == stack.add(LARGEST_PAGE) {
             if current.ss_flags & libc::SS_ONSTACK != 0 {
                 return;
             }
@@ -87,6 +87,6 @@ pub unsafe fn end_thread(stack: *mut c_void) {
                 return;
             }
         }
-        sys::unmap(stack, stack_size() + PAGE_SIZE);
+        sys::unmap(stack, stack_size() + LARGEST_PAGE);
     }
 }

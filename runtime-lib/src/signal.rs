@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use crate::abi::{Frame, Link, Shadow};
 use crate::fiber::followed_from;
-use crate::machine::interrupted_sp;
+use crate::machine::{called_by_kernel, interrupted_sp};
 use crate::shadow::{copy, written};
 use crate::state::tls;
 use crate::tracer;
@@ -106,7 +106,7 @@ pub fn is_site(site: *const u8) -> bool {
 const NEAR: usize = 1 << 16;
 
 fn address() -> usize {
-    __pcce_signal_trampoline as *const () as usize
+    called_by_kernel(__pcce_signal_trampoline as *const () as usize)
 }
 
 /// The kernel calls this function instead of the program's handler. Readers know it by its name.

@@ -35,7 +35,11 @@ NOINLINE static void leaf(const char *name) { SHOW(name); KEEP; }
 // Assembly alone: not instrumented, so it is code of another kind in the chain.
 __attribute__((used, noinline)) static void called_by_naked(void) { SHOW("naked"); KEEP; }
 __attribute__((naked, noinline)) static void naked(void) {
+#ifdef __aarch64__
+  __asm__ volatile("stp x29, x30, [sp, #-16]!\n\tbl called_by_naked\n\tldp x29, x30, [sp], #16\n\tret");
+#else
   __asm__ volatile("subq $8, %rsp\n\tcallq called_by_naked\n\taddq $8, %rsp\n\tretq");
+#endif
 }
 
 NOINLINE static int chosen(const char *name) { SHOW(name); KEEP; return 7; }

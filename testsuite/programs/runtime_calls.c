@@ -19,6 +19,13 @@ NOINLINE static void record(void) {
   KEEP;
 }
 
+// Of 128 bits.
+#ifdef __aarch64__
+typedef long double quad;
+#else
+typedef __float128 quad;
+#endif
+
 // For small numbers.
 NOINLINE wide __divti3(wide a, wide b) {
   record();
@@ -30,7 +37,7 @@ __attribute__((used)) NOINLINE static wide __modti3(wide a, wide b) {
   return (long)a % (long)b;
 }
 // For powers of two.
-__attribute__((used)) NOINLINE __float128 __multf3(__float128 a, __float128 b) {
+__attribute__((used)) NOINLINE quad __multf3(quad a, quad b) {
   unsigned_wide x, y;
   memcpy(&x, &a, sizeof x);
   memcpy(&y, &b, sizeof y);
@@ -47,7 +54,7 @@ NOINLINE static wide divide_more(wide a) {
   return quotient;
 }
 NOINLINE static wide remain(wide a, wide b) { return a % b; }
-NOINLINE static __float128 multiply(__float128 a, __float128 b) { return a * b; }
+NOINLINE static quad multiply(quad a, quad b) { return a * b; }
 NOINLINE static wide by_name(wide a) {
   wide quotient = __divti3(a, 5);
   KEEP;
@@ -61,7 +68,7 @@ int main(int argc, char **argv) {
   name = "remainder";
   printf("%ld\n", (long)remain(100, 6 + argc));
   name = "product";
-  __float128 product = multiply(argc * 2, 4);
+  quad product = multiply(argc * 2, 4);
   unsigned long halves[2];
   memcpy(halves, &product, sizeof halves);
   printf("%lx\n", halves[1]);

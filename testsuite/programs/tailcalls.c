@@ -16,6 +16,7 @@
 //# Chain[-O0] mixed: leaf < mixed_b < mixed_a < mixed_b < mixed_a < main
 //# Chain[-O2] mixed: leaf < mixed_b < <tail mixed_a> < main
 //# Chain stack: many_b < many_a < many_b < many_a < main
+//# Chain[aarch64, -O2] stack: many_b < <tail many_a> < main
 //# Chain big: big_b < big_a < big_b < big_a < main
 //# Chain grows: grow_b < grow_a < grow_b < grow_a < main
 //# Chain plain: leaf < forward < main

@@ -26,7 +26,8 @@
 //!
 //! `Chain`, `Fixed`, `Flags` and `Broken` take conditions: `//# Chain[lto, -O2] NAME: …` holds only there, and has
 //! precedence over one without conditions. A condition is a mode (`lto`, `module`, `link`), a level,
-//! `verify`, `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`, `static-pie`, `pic`, `pic-no-pie`);
+//! `verify`, `plain`, or a shape (`hybrid`, `nodebug`, `no-pie`, `pie`, `static`, `static-pie`, `pic`, `pic-no-pie`),
+//! or the name of an emulated machine (`aarch64`);
 //! `!` before it means the opposite.
 //!
 //! In a chain, functions have their demangled names, without the parameters where the directive names none.

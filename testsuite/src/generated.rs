@@ -18,7 +18,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::runner::{
-    check_report, compare_numbers, compile, decode, ordinary_lines, show_output_difference, shown_lines,
+    AARCH64, Emulated, check_report, compare_numbers, compile, decode, ordinary_lines,
+    show_output_difference, shown_lines,
 };
 use crate::{
     Output, artifact, chosen_traces, command, llvm, matrix, repository, run, run_within, verified_captures,
@@ -43,6 +44,8 @@ pub enum Builds {
     Turns,
     /// In one mode, with a trace and verify mode: modes, and calls or blocks, take turns.
     Traced,
+    /// As [`Turns`](Self::Turns), for AArch64 in an emulator, without traces and without flags of the matrix.
+    Emulated,
 }
 
 /// The result for a seed.
@@ -79,6 +82,11 @@ const INSTRUMENTED_SECONDS: u64 = 100;
 const WAITING: Duration = Duration::from_secs(600);
 
 impl Builds {
+    /// The machine, if it is another than this one.
+    fn machine(self) -> Option<&'static Emulated> {
+        (self == Self::Emulated).then_some(&AARCH64)
+    }
+
     /// The modes, with whether verify mode is on, and the flag for its trace.
     fn of(self, seed: u64) -> (Vec<(&'static str, bool)>, &'static str) {
         let flag = |calls: bool| if calls { "--pcce-trace" } else { "--pcce-trace=blocks" };
@@ -87,7 +95,7 @@ impl Builds {
                 let builds = MODES.iter().flat_map(|&mode| [(mode, false), (mode, true)]);
                 (builds.collect(), flag(seed.is_multiple_of(2)))
             }
-            Self::Turns => {
+            Self::Turns | Self::Emulated => {
                 let builds = MODES.iter().zip(seed..).map(|(&mode, turn)| (mode, !turn.is_multiple_of(3)));
                 (builds.collect(), flag(seed.is_multiple_of(2)))
             }
@@ -196,10 +204,12 @@ pub fn check(generator: Generator, seed: u64, builds: Builds, folder: &Path) -> 
 fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path) -> Result<Verdict, String> {
     let cxx = generator != Generator::Csmith;
     let mut sources = generator.generate(seed, folder)?;
+    let on = builds.machine();
+    sources.flags.extend(on.map(Emulated::flag));
     if sources.has_library {
         // Not all flags of the matrix are for libraries.
         sources.flags.push("-fPIC".into());
-    } else {
+    } else if on.is_none() {
         sources.flags.extend(matrix::flags_for(seed, cxx));
     }
     let flags = [&sources.flags[..], &["-w".into(), "-g".into()]].concat();
@@ -213,16 +223,19 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         compile(&plain_compiler, &[unit(file)], &[&flags[..], &["-c".into()]].concat(), &[], &object)?;
         link.push(object.display().to_string());
     }
-    let runtime = [&link[..], &[artifact("libpcce_rt.a").display().to_string()]].concat();
+    let archive = on.map_or_else(|| artifact("libpcce_rt.a"), |machine| machine.artifact("libpcce_rt.a"));
+    let runtime = [&link[..], &[archive.display().to_string()]].concat();
     compile(&plain_compiler, &files, &flags, &runtime, &plain)?;
-    let expected = run_for(&plain, PLAIN_SECONDS, false, folder)?;
+    // An emulator is slower.
+    let plain_seconds = if on.is_some() { 10 * PLAIN_SECONDS } else { PLAIN_SECONDS };
+    let expected = run_for(&plain, on, plain_seconds, false, folder)?;
     if expected.status != 0 {
         return Ok(Verdict::Skipped);
     }
     if generator == Generator::Csmith && flags[0] != "-O0" {
         let unoptimised = folder.join("plain-O0");
         compile(&plain_compiler, &files, &[&flags[..], &["-O0".into()]].concat(), &runtime, &unoptimised)?;
-        let output = run_for(&unoptimised, 5 * PLAIN_SECONDS, false, folder)?;
+        let output = run_for(&unoptimised, on, 5 * plain_seconds, false, folder)?;
         if (output.status, &output.stdout) != (expected.status, &expected.stdout) {
             return Ok(Verdict::Skipped);
         }
@@ -237,7 +250,8 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         let name = format!("{mode}{}", if verify { "-verify" } else { "" });
         let mut flags = [&flags[..], &[format!("--pcce-mode={mode}")]].concat();
         if verify {
-            flags.extend(["--pcce-verify".into(), trace.into()]);
+            flags.push("--pcce-verify".into());
+            flags.extend(on.is_none().then(|| trace.to_owned()));
         }
         let compiler = artifact(if cxx { "pcce-clang++" } else { "pcce-clang" });
         let executable = folder.join(&name);
@@ -255,13 +269,13 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         };
         let mut compiled = build(&flags);
         let refused = |text: &String| text.contains("which traces of calls cannot tell");
-        let traced = verify && !compiled.as_ref().is_err_and(refused);
-        if verify && !traced {
+        let traced = verify && on.is_none() && !compiled.as_ref().is_err_and(refused);
+        if verify && !traced && on.is_none() {
             flags.pop();
             compiled = build(&flags);
         }
         compiled.map_err(wrong)?;
-        let output = run_for(&executable, INSTRUMENTED_SECONDS, verify, folder).map_err(wrong)?;
+        let output = run_for(&executable, on, INSTRUMENTED_SECONDS, verify, folder).map_err(wrong)?;
         let mut text = String::new();
         if verify {
             all_compared += check_report(&report(&executable), false, &mut text);
@@ -345,7 +359,7 @@ fn check_choices(executable: &Path, folder: &Path, seed: u64, wrong: &mut String
     if fs::metadata(&whole).is_ok_and(|file| file.len() > MOST) {
         return 0;
     }
-    let start = || command_for(executable, INSTRUMENTED_SECONDS, folder);
+    let start = || command_for(executable, None, INSTRUMENTED_SECONDS, folder);
     let compared =
         chosen_traces::compare(executable, (&whole, &executable.with_extension("chosen")), start, seed);
     compared.unwrap_or_else(|error| {
@@ -355,8 +369,14 @@ fn check_choices(executable: &Path, folder: &Path, seed: u64, wrong: &mut String
 }
 
 /// Runs a program with a limit of processor time, in seconds; in verify mode with samples.
-fn run_for(executable: &Path, seconds: u64, verify: bool, folder: &Path) -> Result<Output, String> {
-    let mut command = command_for(executable, seconds, folder);
+fn run_for(
+    executable: &Path,
+    on: Option<&'static Emulated>,
+    seconds: u64,
+    verify: bool,
+    folder: &Path,
+) -> Result<Output, String> {
+    let mut command = command_for(executable, on, seconds, folder);
     if verify {
         command.env("PCCE_VERIFY_CAPTURES", verified_captures::file(executable));
         command.env("PCCE_SAMPLE", SAMPLES).env("PCCE_SAMPLE_PROFILE", "/dev/null");
@@ -365,10 +385,16 @@ fn run_for(executable: &Path, seconds: u64, verify: bool, folder: &Path) -> Resu
 }
 
 /// Starts a program with a limit of processor time, in seconds.
-fn command_for(executable: &Path, seconds: u64, folder: &Path) -> Command {
+fn command_for(executable: &Path, on: Option<&'static Emulated>, seconds: u64, folder: &Path) -> Command {
     let limit = format!("--cpu={seconds}:{}", seconds + 5);
     let mut command = command("prlimit", &[&limit, "--core=0", "--"]);
-    command.arg(executable).current_dir(folder).env("PCCE_VERIFY_REPORT", report(executable));
+    if let Some(machine) = on {
+        let emulator = machine.command(executable, &[]);
+        command.arg(emulator.get_program()).args(emulator.get_args());
+    } else {
+        command.arg(executable);
+    }
+    command.current_dir(folder).env("PCCE_VERIFY_REPORT", report(executable));
     command.env("PCCE_NUMBERS", numbers(executable)).env("PCCE_TRACE", trace(executable));
     // Chunks begin at many places, and are read from there.
     command.env("PCCE_TRACE_STRESS", "3");

@@ -2,6 +2,8 @@
 
 mod build;
 mod check;
+mod emulated;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +13,7 @@ use self::build::run_plain;
 pub(crate) use self::build::shown_lines;
 use self::check::check_case;
 pub(crate) use self::check::{check_report, compare_numbers, decode, show_output_difference};
+pub use self::emulated::{AARCH64, Emulated};
 use crate::directives::Program;
 use crate::turns::all_cases;
 use crate::{command, run_within, work_folder};
@@ -39,6 +42,8 @@ struct Case {
     verify: bool,
     shape: &'static str,
     flags: Vec<String>,
+    /// The machine, if it is another than this one.
+    on: Option<&'static Emulated>,
 }
 
 impl Case {
@@ -48,6 +53,7 @@ impl Case {
         if self.verify {
             facts.push("verify".to_owned());
         }
+        facts.extend(self.on.map(|machine| machine.name.to_owned()));
         facts
     }
 
@@ -86,17 +92,42 @@ pub(crate) struct Frame {
 /// With all errors, each with its case and the command that showed it.
 pub fn check(path: &Path) {
     let program = Program::read(path);
-    let folder = work_folder(&format!("programs/{}", program.name));
+    check_cases(&program, None, cases(&program));
+}
+
+/// Runs a program of `programs/` on another machine: in all its variants if all cases are requested ([`all_cases`]),
+/// else in one of each mode.
+///
+/// # Panics
+/// As [`check`].
+pub fn check_emulated(path: &Path, machine: &'static Emulated) {
+    let program = Program::read(path);
+    let mut cases = cases(&program);
+    if !all_cases() {
+        let turn = program.name.len();
+        let of_mode = |mode: &String| {
+            let own: Vec<Case> = cases.iter().filter(|case| case.mode == *mode).cloned().collect();
+            own.get(turn % own.len().max(1)).cloned()
+        };
+        cases = program.modes().iter().filter_map(of_mode).collect();
+    }
+    cases.iter_mut().for_each(|case| case.on = Some(machine));
+    check_cases(&program, Some(machine), cases);
+}
+
+fn check_cases(program: &Program, on: Option<&'static Emulated>, cases: Vec<Case>) {
+    let kind = on.map_or("programs".to_owned(), |machine| format!("programs-{}", machine.name));
+    let folder = work_folder(&format!("{kind}/{}", program.name));
     // Errors, with the cases in which they occur.
     let mut failures: Vec<(String, Vec<String>)> = Vec::new();
     let mut plain: HashMap<String, (Vec<String>, i32)> = HashMap::new();
-    for case in cases(&program) {
+    for case in cases {
         let facts = case.facts();
         let expected = plain.entry(case.level.clone()).or_insert_with(|| {
-            let output = run_plain(&program, &case.level, &folder);
+            let output = run_plain(program, &case.level, on, &folder);
             (ordinary_lines(&output), output.status)
         });
-        let found = check_case(&program, &case, expected, &folder);
+        let found = check_case(program, &case, expected, &folder);
         let wrong = match (found, program.broken(&facts)) {
             (Ok(()), None) | (Err(_), Some(_)) => continue,
             (Err(wrong), None) => wrong,
@@ -127,7 +158,7 @@ fn cases(program: &Program) -> Vec<Case> {
         let flags: Vec<String> = ["-g"].iter().chain(flags).map(|&flag| flag.to_owned()).collect();
         for verify in [false, true].into_iter().filter(|&verify| all || verify == with) {
             let (mode, level, flags) = (mode.to_owned(), level.to_owned(), flags.clone());
-            cases.push(Case { mode, level, verify, shape, flags });
+            cases.push(Case { mode, level, verify, shape, flags, on: None });
         }
     };
     let levels = program.levels();

@@ -73,6 +73,14 @@ impl<'a> Effects<'a> {
     }
 
     pub(super) fn operand(&self, state: &AbstractState, operand: Operand) -> Value {
+        // A word of the image, whose address is in a register.
+        let operand = match operand {
+            Operand::Load(Memory::Register(base, addend)) => match state.get(base) {
+                Value::Constant(address) => Operand::Load(Memory::Image(address.wrapping_add_signed(addend))),
+                _ => operand,
+            },
+            _ => operand,
+        };
         let memory = match operand {
             Operand::Unknown => return Value::Nothing,
             Operand::Register(register) => return state.get(register),
@@ -106,18 +114,19 @@ impl<'a> Effects<'a> {
         if self.leaves(state, instruction) {
             return;
         }
-        if let Effect::Store { to, size, update } = instruction.effect {
-            self.store(state, to, size.into(), update);
+        let effects = [instruction.effect, instruction.also];
+        for effect in effects {
+            if let Effect::Store { to, size, update } = effect {
+                self.store(state, to, size.into(), update);
+            }
         }
         let stack_pointer = state.stack_pointer();
-        let new = match instruction.effect {
-            Effect::Set(register, computation) => {
-                Some((register, self.computed(state, state.get(register), computation)))
-            }
+        let new = effects.map(|effect| match effect {
+            Effect::Set(register, computation) => Some((register, self.computed(state, computation))),
             _ => None,
-        };
+        });
         state.forget(instruction.changed);
-        if let Some((register, value)) = new {
+        for (register, value) in new.into_iter().flatten() {
             state.set(register, value);
         }
         if instruction.moves_stack != 0 {
@@ -166,17 +175,21 @@ impl<'a> Effects<'a> {
         state.forget_all();
     }
 
-    /// The new value of a register that had the value `old`.
-    fn computed(&self, state: &AbstractState, old: Value, computation: Computation) -> Value {
+    /// The new value of a register.
+    fn computed(&self, state: &AbstractState, computation: Computation) -> Value {
         match computation {
             Computation::Copy(operand) => self.operand(state, operand),
-            Computation::Add(operand) => sum(old, self.operand(state, operand)),
-            Computation::Subtract(operand) => match self.operand(state, operand) {
-                Value::Constant(value) => sum(old, Value::Constant(value.wrapping_neg())),
+            Computation::Add(register, operand) => sum(state.get(register), self.operand(state, operand)),
+            Computation::Subtract(register, operand) => match self.operand(state, operand) {
+                Value::Constant(value) => sum(state.get(register), Value::Constant(value.wrapping_neg())),
+                _ => Value::Nothing,
+            },
+            Computation::Replace { register, keep, bits } => match state.get(register) {
+                Value::Constant(value) => Value::Constant(value & keep | bits),
                 _ => Value::Nothing,
             },
             // The lowest bits of the frame's address are 0, as the ABI aligns the stack.
-            Computation::Or(operand) => match (old, self.operand(state, operand)) {
+            Computation::Or(register, operand) => match (state.get(register), self.operand(state, operand)) {
                 (Value::Stack(0, at), Value::Constant(bits @ 0..8)) if at & 7 == 0 => {
                     Value::Stack(0, at | bits as i64)
                 }
@@ -240,7 +253,11 @@ impl<'a> Effects<'a> {
     /// If an instruction pushes by a store to `top`: how far the frame is below the canonical frame address,
     /// where that is known. The mark of a tail call is no push.
     pub(super) fn push(&self, state: &AbstractState, instruction: &Instruction) -> Option<Option<u32>> {
-        let Effect::Store { to, size, update } = instruction.effect else { return None };
+        [instruction.effect, instruction.also].into_iter().find_map(|effect| self.pushes(state, effect))
+    }
+
+    fn pushes(&self, state: &AbstractState, effect: Effect) -> Option<Option<u32>> {
+        let Effect::Store { to, size, update } = effect else { return None };
         let size = i64::from(size);
         match (self.place(state, to), update) {
             (Place::Block(TOP), Update::Set(operand)) if size == 8 => match self.operand(state, operand) {

@@ -138,12 +138,13 @@ impl Flow<'_> {
                     if exit && stack != Some(0) {
                         (frame_offset, frame_position) = (Common::Unknown, Common::Unknown);
                     }
-                    let restores = match instruction.effect {
-                        Effect::Store { to, update: Update::Set(Operand::Register(_)), .. } => {
-                            self.effects.place(&state, to) == Place::Block(0)
-                        }
-                        _ => false,
-                    };
+                    let restores =
+                        [instruction.effect, instruction.also].into_iter().any(|effect| match effect {
+                            Effect::Store { to, update: Update::Set(Operand::Register(_)), .. } => {
+                                self.effects.place(&state, to) == Place::Block(0)
+                            }
+                            _ => false,
+                        });
                     let before = state.id;
                     self.effects.transfer(&mut state, instruction);
                     // A function that stores the id which is there already expects that control may have arrived

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use pcce_abi as abi;
 use thiserror::Error;
 
+use crate::code::machine::OF_CORE_FILES;
+
 /// Errors of reading a core file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -20,7 +22,7 @@ pub enum CoreError {
     #[error(
         "{}: not a core file of an {} Linux program; the program comes first: pcce core PROGRAM CORE",
         .0.display(),
-        abi::machine::NAMES
+        OF_CORE_FILES
     )]
     NotACore(PathBuf),
     #[error("{}: it holds no thread's registers; it was cut, or is no process's core file", .0.display())]

@@ -107,7 +107,8 @@ impl Core {
                 return Err(CoreError::NotACore(path.to_owned()));
             }
             let header = elf::FileHeader64::<LE>::parse(cache).map_err(damaged)?;
-            let known = machine::of(header.e_machine(LE)).filter(|_| header.e_type(LE) == elf::ET_CORE);
+            let known =
+                machine::of_core_file(header.e_machine(LE)).filter(|_| header.e_type(LE) == elf::ET_CORE);
             machine = known.ok_or_else(|| CoreError::NotACore(path.to_owned()))?;
             for program in header.program_headers(LE, cache).map_err(damaged)? {
                 if program.p_type(LE) == elf::PT_LOAD && program.p_filesz(LE) > 0 {
@@ -166,7 +167,7 @@ impl Core {
         const AT_SYSINFO_EHDR: u64 = 33;
         let other =
             |what| CoreError::OtherProgram { core: self.path.clone(), program: program.to_owned(), what };
-        let no_program = || format!("that file is no {} program", abi::machine::NAMES);
+        let no_program = || format!("that file is no {} program", machine::OF_CORE_FILES);
         let headers = auxiliary.get(&AT_PHDR).copied().unwrap_or(0);
         let own = files.iter().find(|m| (m.start..m.end).contains(&headers));
         // The program headers follow the ELF header.

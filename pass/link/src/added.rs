@@ -53,11 +53,11 @@ pub struct Added<'a> {
     thunks_of: Vec<Vec<usize>>,
     /// The sites of functions' stubs.
     stubs: HashMap<FunctionId, u32>,
-    /// In a traced program, each function's calls of recorded functions of other modules: their places, and the symbols
-    /// at which they enter the callees.
-    recorded_calls: HashMap<FunctionId, Vec<(u32, String)>>,
-    /// The recorded functions of which other modules have such calls.
-    entered: HashSet<Place>,
+    /// Each function's calls that enter their callees behind the entry event or the check for open calls: their places,
+    /// and the symbols of these places of the callees.
+    calls_behind: HashMap<FunctionId, Vec<(u32, String)>>,
+    /// The functions that calls enter so.
+    behind_entry: HashMap<Place, String>,
     /// In a traced program, each function's calls of functions of libraries that call nothing back.
     silent_calls: HashMap<FunctionId, Vec<u32>>,
 }
@@ -89,9 +89,9 @@ impl<'a> Added<'a> {
             thunks: Vec::new(),
             thunks_of: vec![Vec::new(); modules.len()],
             stubs: HashMap::new(),
-            recorded_calls: HashMap::new(),
+            calls_behind: HashMap::new(),
+            behind_entry: HashMap::new(),
             silent_calls: HashMap::new(),
-            entered: HashSet::new(),
         };
         for callee in replaceable::called(&merged.functions) {
             let (module, number) = added.places[callee.index()];
@@ -313,9 +313,42 @@ impl<'a> Added<'a> {
                 }
                 let name = &program[callee].name;
                 let symbol = skeleton::entered_symbol(name, (self.modules[place.0].id, place.1 as u32));
-                self.recorded_calls.entry(id).or_default().push((c as u32, symbol));
-                self.entered.insert(place);
+                self.calls_behind.entry(id).or_default().push((c as u32, symbol.clone()));
+                self.behind_entry.insert(place, symbol);
             }
+        }
+    }
+
+    /// Lets a library's own calls enter functions behind the check for open calls of the executable: no such call has
+    /// entered the caller, whose id is that of an own function.
+    pub fn pass_checks(&mut self, program: &Program) {
+        let mut enter = Vec::new();
+        for (id, function) in program.iter().filter(|(_, function)| !function.push_thunk) {
+            let module = self.places[id.index()].0;
+            for (c, call) in function.calls.iter().enumerate() {
+                let Some(callee) = call.kind.function().filter(|callee| program[*callee].checks_first())
+                else {
+                    continue;
+                };
+                let place = self.places[callee.index()];
+                // A replaceable call enters by the word of the callee's module.
+                let by_word = call.kind.callee().is_none();
+                let own = by_word || place.0 == module;
+                let known = &self.modules[place.0].functions()[place.1];
+                if own {
+                    let label = || skeleton::checked_label(place.1 as u32);
+                    self.behind_entry.entry(place).or_insert_with(label);
+                } else if known.external {
+                    self.behind_entry.insert(place, skeleton::checked_symbol(&known.name));
+                }
+                if !by_word && (own || known.external) {
+                    enter.push((id, c as u32, place));
+                }
+            }
+        }
+        for (id, call, place) in enter {
+            let symbol = self.behind_entry[&place].clone();
+            self.calls_behind.entry(id).or_default().push((call, symbol));
         }
     }
 
@@ -365,8 +398,8 @@ impl<'a> Added<'a> {
                     labelled,
                     kept_tails,
                     stub: self.stubs.get(&id).copied(),
-                    entered: self.entered.contains(&(m, f)),
-                    recorded_calls: self.recorded_calls.get(&id).cloned().unwrap_or_default(),
+                    behind_entry: self.behind_entry.get(&(m, f)).cloned(),
+                    calls_behind: self.calls_behind.get(&id).cloned().unwrap_or_default(),
                     silent_calls: self.silent_calls.get(&id).cloned().unwrap_or_default(),
                     ..decided.function(id, scratch.has((m, f)), sites, entry_site, own_calls, compared)
                 }

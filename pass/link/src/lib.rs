@@ -302,6 +302,7 @@ pub fn encode(
             }
         }
         added.outline(&mut program, &mut encoding);
+        added.pass_checks(&program);
     }
     added.number_all();
     let measured = open && merged.options.hybrid;

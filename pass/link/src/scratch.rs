@@ -64,9 +64,14 @@ impl Scratch {
             let code = section.data().map_err(damaged)?;
             scratch.find_bodies(machine, section.address(), code, &ids, modules)?;
         }
+        let marks = |symbol: &object::read::elf::ElfSymbol64<'_, '_>| {
+            symbol.is_local()
+                && symbol.elf_symbol().st_type() == elf::STT_NOTYPE
+                && symbol.name().is_ok_and(machine.marks_contents)
+        };
         // The value of a thread-local symbol is no address.
         let is_placed = |symbol: &object::read::elf::ElfSymbol64<'_, '_>| {
-            !symbol.is_undefined() && symbol.kind() != object::SymbolKind::Tls
+            !symbol.is_undefined() && symbol.kind() != object::SymbolKind::Tls && !marks(symbol)
         };
         for symbol in file.symbols().filter(is_placed) {
             let Ok(name) = symbol.name() else { continue };

@@ -185,6 +185,8 @@ pub struct PlannedFunction {
     /// stub with the id that they bring to this function. The stub pushes, and calls the function that has the
     /// name in this process.
     pub stub: Option<u32>,
+    /// The symbol of the place behind the check for open calls of other images, if calls enter the function there.
+    pub behind_check: Option<String>,
     /// The action before its tail calls.
     pub leaves: Leaves,
     /// Hybrid encoding: captures need the stack offset.
@@ -565,6 +567,7 @@ impl<'a> Maker<'a> {
             updates,
             entry_site,
             stub: None,
+            behind_check: None,
             leaves: leaves(program[id].silent, self.open_node.is_some(), encoding.is_entry(id)),
             needs_offset: used.is_some_and(|used| used.hybrid.needs_stack_offset(id)),
             begins_stack: used.is_some() && hybrid::is_main(program, id),

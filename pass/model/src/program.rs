@@ -282,6 +282,9 @@ pub struct Function {
     pub otherwise_used: bool,
     /// True if code can be put before it that jumps elsewhere with the same arguments.
     pub can_be_diverted: bool,
+    /// True if code can stand before its prologue, and calls can enter it behind that code.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub can_check_first: bool,
     /// Executions according to LLVM's own profile.
     pub entry_count: Option<f64>,
     /// True if it calls a function of the runtime that reads or writes the state as this function has it.
@@ -313,6 +316,12 @@ pub struct Function {
 }
 
 impl Function {
+    /// Returns whether its check for open calls of other images can stand before its prologue, so that calls of its own
+    /// image can enter it behind the check. The code of traces takes that place.
+    pub fn checks_first(&self) -> bool {
+        self.unannounced == Unannounced::Open && self.can_be_diverted && self.can_check_first && !self.traced
+    }
+
     /// A local function without calls, of which nothing is known.
     pub fn new(name: String, ty: TypeId) -> Self {
         Self {
@@ -325,6 +334,7 @@ impl Function {
             places: AddressPlaces::default(),
             otherwise_used: false,
             can_be_diverted: true,
+            can_check_first: false,
             entry_count: None,
             reads_state: false,
             traced: false,

@@ -173,13 +173,14 @@ pub struct SliceFunction {
     /// The site of the function's stub ([`PlannedFunction::stub`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stub: Option<u32>,
-    /// Other modules of the image refer to the place after its entry event by
-    /// [`pcce_abi::skeleton::entered_symbol`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub entered: bool,
-    /// Its calls that enter functions of other modules at such places, and the symbols of these.
+    /// The symbol of the place behind its entry, if calls of the image enter it there: behind its entry event
+    /// ([`pcce_abi::skeleton::entered_symbol`]), or behind the check for open calls of other images
+    /// ([`pcce_abi::skeleton::checked_symbol`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind_entry: Option<String>,
+    /// Its calls that enter functions at such places, and the symbols of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub recorded_calls: Vec<(u32, String)>,
+    pub calls_behind: Vec<(u32, String)>,
     /// In a traced program, its calls of functions of libraries that call nothing back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silent_calls: Vec<u32>,
@@ -381,8 +382,8 @@ impl<'a> Decided<'a> {
             // A function that turns out to be silent does not push.
             entry_site: entry_site.filter(|_| function.unannounced == Unannounced::AnyId),
             stub: None,
-            entered: false,
-            recorded_calls: Vec::new(),
+            behind_entry: None,
+            calls_behind: Vec::new(),
             silent_calls: Vec::new(),
             kept_tails: Vec::new(),
             own_calls: own_calls as u32,
@@ -479,6 +480,9 @@ pub fn planned(
             updates,
             entry_site: decided.and_then(|decided| decided.entry_site),
             stub: decided.and_then(|decided| decided.stub),
+            behind_check: decided
+                .and_then(|decided| decided.behind_entry.clone())
+                .filter(|_| function.checks_first()),
             leaves: match decided {
                 Some(decided) => plan::leaves(decided.silent, slice.open, decided.entry),
                 None => plan::leaves(false, slice.open, false),

@@ -1,10 +1,12 @@
 //===- change.cpp - changes after the analysis --------------------------------===//
 
+#include "machine.h"
 #include "shim.h"
 #include "versions.h"
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -88,6 +90,8 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   T->setLinkage(GlobalValue::InternalLinkage);
   T->setVisibility(GlobalValue::DefaultVisibility);
   T->setDLLStorageClass(GlobalValue::DefaultStorageClass);
+  // The check in front of F's prologue is F's alone.
+  T->setPrologueData(nullptr);
   // The linker keeps one copy of F, and this one with it.
   T->setComdat(F.getComdat());
   T->removeFnAttr(Attribute::AlwaysInline);
@@ -181,10 +185,22 @@ void pcce_shim_divert(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Id, LLVM
   leaveTo(F, End, &T, T);
 }
 
+// As pcce_shim_divert, in front of F's prologue: Id and Top are offsets in the thread's block Block. Returns how many
+// bytes these instructions have.
+uint64_t pcce_shim_check_first(LLVMValueRef V, LLVMValueRef ThunkV, LLVMValueRef Block, uint64_t Id, uint64_t Top,
+                               uint64_t Tag) {
+  Function &F = *unwrap<Function>(V);
+  const Module &M = *F.getParent();
+  auto &Variable = *cast<GlobalVariable>(unwrap(Block));
+  Constant *Check = machineOf(M).checkAtEntry(F, *unwrap<Function>(ThunkV), Variable, Id, Top, Tag);
+  F.setPrologueData(Check);
+  return M.getDataLayout().getTypeAllocSize(Check->getType()).getFixedValue();
+}
+
 // Makes the call V of a thunk go to the address that the assembly finds. If that is the thunk's function itself, the
-// thunk jumps there, and stores the address in Word.
+// thunk jumps to Place, which is the function or a place in it, and stores the address of Place in Word.
 void pcce_shim_call_bound(LLVMValueRef V, const char *Text, size_t TextLen, const char *Constraints,
-                          size_t ConstraintsLen, LLVMValueRef Word) {
+                          size_t ConstraintsLen, LLVMValueRef Word, LLVMValueRef Place) {
   auto &Original = *unwrap<CallBase>(V);
   Function &T = *Original.getFunction();
   GlobalAlias *Own = T.getParent()->getNamedAlias((T.getName() + ".own").str());
@@ -197,9 +213,10 @@ void pcce_shim_call_bound(LLVMValueRef V, const char *Text, size_t TextLen, cons
   Bound->setDoesNotThrow();
   Original.setCalledOperand(Bound);
   Value *Same = B.CreateICmpEQ(Bound, Own);
-  CallInst *Call = leaveTo(T, SplitBlockAndInsertIfThen(Same, At, /*Unreachable=*/true), Own, T);
+  auto *To = Place ? cast<Constant>(unwrap(Place)) : Own;
+  CallInst *Call = leaveTo(T, SplitBlockAndInsertIfThen(Same, At, /*Unreachable=*/true), To, T);
   B.SetInsertPoint(Call);
-  B.CreateAlignedStore(Own, unwrap(Word), Align(8))->setAtomic(AtomicOrdering::Monotonic);
+  B.CreateAlignedStore(To, unwrap(Word), Align(8))->setAtomic(AtomicOrdering::Monotonic);
 }
 
 // The address of a variable that SafeStack, which runs after the pass, leaves in place: it moves variables
@@ -229,6 +246,40 @@ void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint
     When(B.CreateIsNull(B.CreateAnd(Link(), Tag)));
   }
   B.CreateAlignedStore(B.CreateOr(Link(), Mark), unwrap(Top), Align(8));
+}
+
+// Replaces the address of a thread-local variable in all code by one that is found anew after each call, on
+// machines whose code would keep the address of the thread.
+void pcce_shim_find_thread(LLVMModuleRef MR, LLVMValueRef V) {
+  Module &M = *unwrap(MR);
+  auto &Variable = *unwrap<GlobalVariable>(V);
+  const Machine &Target = machineOf(M);
+  for (Function &F : M)
+    for (BasicBlock &Block : F) {
+      Value *Found = nullptr;
+      for (Instruction &I : Block) {
+        if (isa<PHINode>(I))
+          continue;
+        for (Use &U : I.operands()) {
+          APInt Offset(64, 0);
+          auto *C = dyn_cast<Constant>(U.get());
+          if (!C || !C->getType()->isPointerTy() ||
+              C->stripAndAccumulateConstantOffsets(M.getDataLayout(), Offset, /*AllowNonInbounds=*/true) != &Variable)
+            continue;
+          IRBuilder<> B(&I);
+          if (!Found && !(Found = Target.ofThread(B, Variable)))
+            return;
+          U.set(Offset.isZero() ? Found : B.CreateConstInBoundsGEP1_64(B.getInt8Ty(), Found, Offset.getZExtValue()));
+        }
+        auto *Call = dyn_cast<CallBase>(&I);
+        if (!Call || isa<IntrinsicInst>(Call))
+          continue;
+        auto *Asm = dyn_cast<InlineAsm>(Call->getCalledOperand());
+        // The pass's own assembly calls nothing: it has no effects, or no instructions.
+        if (!Asm || (Asm->hasSideEffects() && !Asm->getAsmString().empty()))
+          Found = nullptr;
+      }
+    }
 }
 
 // Makes the call only if the pointer is not null; otherwise its result is the other value. Returns the

@@ -177,6 +177,11 @@ bool pcce_shim_can_be_diverted(LLVMValueRef V) {
   }
 }
 
+bool pcce_shim_can_check_first(LLVMValueRef V) {
+  const Function &F = *unwrap<Function>(V);
+  return machineOf(*F.getParent()).canCheckAtEntry(F);
+}
+
 bool pcce_shim_has_address_taken(LLVMValueRef F) { return unwrap<Function>(F)->hasAddressTaken(); }
 
 // Instructions that produce no code.
@@ -237,7 +242,7 @@ bool pcce_shim_is_sibling_call(LLVMValueRef V) {
   return Caller.getCallingConv() == Call->getCallingConv() && !Caller.hasStructRetAttr() && !Caller.isVarArg() &&
          Caller.getFnAttribute("disable-tail-calls").getValueAsString() != "true" &&
          !Call->hasOperandBundlesOtherThan(LLVMContext::OB_kcfi) && extendAlike(Caller, *Call) &&
-         inRegisters(*Call) && machineOf(*Caller.getParent()).jumpsFrom(Caller) && returnOf(*Call);
+         inRegisters(*Call) && machineOf(*Caller.getParent()).jumps(*Call) && returnOf(*Call);
 }
 
 // Returns whether nothing with an effect is between the call and a return, which does not return a constant.

@@ -6,8 +6,8 @@
 
 using namespace llvm;
 
-const char *const MachineNames = "x86-64";
-static const Machine &(*const Machines[])() = {x86_64};
+const char *const MachineNames = "x86-64 or AArch64";
+static const Machine &(*const Machines[])() = {x86_64, aarch64};
 
 const Machine *machineOf(const Triple &T) {
   for (const auto &Get : Machines)

@@ -12,30 +12,9 @@
 
 #include <string>
 
-class Machine {
+// The code of traces. Word is the address of a word of 64 bits.
+class TraceCode {
 public:
-  llvm::Triple::ArchType Arch;
-  // The stack pointer's number in DWARF.
-  unsigned StackPointer;
-  // How far the canonical frame address is above the stack pointer at a function's entry.
-  int64_t EntryFrameOffset;
-
-  constexpr Machine(llvm::Triple::ArchType Arch, unsigned StackPointer, int64_t EntryFrameOffset)
-      : Arch(Arch), StackPointer(StackPointer), EntryFrameOffset(EntryFrameOffset) {}
-
-  // Returns whether the hardware itself calls functions of this convention.
-  virtual bool isInterruptHandler(llvm::CallingConv::ID Convention) const = 0;
-  // Returns whether a function of this convention can end in a call of a thunk of the same convention. It is
-  // not asked about the conventions that all machines have.
-  virtual bool canBeDiverted(llvm::CallingConv::ID Convention) const = 0;
-  // Returns whether all arguments go in registers, as far as the plain rules of the machine's ABI tell.
-  virtual bool inRegisters(const llvm::CallBase &Call) const = 0;
-  // Returns whether code generation makes jumps of the function's ordinary tail calls, as far as that depends
-  // on the function alone.
-  virtual bool jumpsFrom(const llvm::Function &Caller) const = 0;
-
-  // The next functions make the code of traces. Word is the address of a word of 64 bits.
-
   // Appends a bit to the word, and returns whether it has become the highest one.
   virtual llvm::Value *appendBit(llvm::IRBuilder<> &B, llvm::Value *Word, bool Bit) const = 0;
   // Appends several bits to the word, which stays below 2^63.
@@ -56,10 +35,49 @@ public:
                                       bool Through) const = 0;
 };
 
+class Machine {
+public:
+  llvm::Triple::ArchType Arch;
+  // The stack pointer's number in DWARF.
+  unsigned StackPointer;
+  // How far the canonical frame address is above the stack pointer at a function's entry.
+  int64_t EntryFrameOffset;
+  // None where the pass refuses to trace (`entry_len` in pcce_abi).
+  const TraceCode *Traces;
+
+  constexpr Machine(llvm::Triple::ArchType Arch, unsigned StackPointer, int64_t EntryFrameOffset,
+                    const TraceCode *Traces)
+      : Arch(Arch), StackPointer(StackPointer), EntryFrameOffset(EntryFrameOffset), Traces(Traces) {}
+
+  // Returns whether the hardware itself calls functions of this convention.
+  virtual bool isInterruptHandler(llvm::CallingConv::ID Convention) const = 0;
+  // Returns whether a function of this convention can end in a call of a thunk of the same convention. It is
+  // not asked about the conventions that all machines have.
+  virtual bool canBeDiverted(llvm::CallingConv::ID Convention) const = 0;
+  // Returns whether checkAtEntry can be in front of a function: its convention leaves the registers and flags alone
+  // that this changes, and nothing else has to stand at its beginning. If not, its first block has the check.
+  virtual bool canCheckAtEntry(const llvm::Function &) const { return false; }
+  // Returns instructions that jump from the first byte of F to Thunk if the word Id of the thread's block Block is
+  // positive, or the lowest byte of the word Top has a bit of Tag: the data that F begins with. Id and Top are offsets.
+  virtual llvm::Constant *checkAtEntry(llvm::Function &F, llvm::Function &Thunk, const llvm::GlobalVariable &Block,
+                                       uint64_t Id, uint64_t Top, uint64_t Tag) const {
+    return nullptr;
+  }
+  // Returns whether all arguments go in registers, as far as the plain rules of the machine's ABI tell.
+  virtual bool inRegisters(const llvm::CallBase &Call) const = 0;
+  // Returns whether code generation makes a jump of an ordinary tail call, as far as the machine decides that by
+  // other things than the places of arguments.
+  virtual bool jumps(const llvm::CallBase &Call) const = 0;
+  // The address of the calling thread's instance of a thread-local variable of another object, found anew. Null if
+  // the machine's instructions address such variables by themselves, so that code keeps no address of the thread.
+  virtual llvm::Value *ofThread(llvm::IRBuilder<> &B, llvm::GlobalVariable &Variable) const = 0;
+};
+
 // The names of all machines, for messages.
 extern const char *const MachineNames;
 
 // The machines.
+const Machine &aarch64();
 const Machine &x86_64();
 
 // The machine of a triple, or null.

@@ -62,7 +62,10 @@ bool pcce_shim_is_interrupt_handler(LLVMValueRef F);
 bool pcce_shim_can_be_diverted(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_thunk(LLVMValueRef F, const char *Name, size_t Len);
 void pcce_shim_call_bound(LLVMValueRef Call, const char *Text, size_t TextLen, const char *Constraints,
-                          size_t ConstraintsLen, LLVMValueRef Word);
+                          size_t ConstraintsLen, LLVMValueRef Word, LLVMValueRef Place);
+bool pcce_shim_can_check_first(LLVMValueRef F);
+uint64_t pcce_shim_check_first(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Block, uint64_t Id, uint64_t Top,
+                               uint64_t Tag);
 void pcce_shim_divert(LLVMValueRef F, LLVMValueRef Thunk, LLVMValueRef Id, LLVMValueRef Top, uint64_t Tag);
 LLVMValueRef pcce_shim_keep_on_stack(LLVMValueRef A);
 bool pcce_shim_has_address_taken(LLVMValueRef F);
@@ -78,6 +81,7 @@ uint32_t pcce_shim_pointer_kind(LLVMValueRef Call);
 uint32_t pcce_shim_address_places(LLVMValueRef F);
 bool pcce_shim_is_compared(LLVMValueRef Call);
 bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
+void pcce_shim_find_thread(LLVMModuleRef M, LLVMValueRef Variable);
 LLVMValueRef pcce_shim_unless_null(LLVMValueRef Call, LLVMValueRef Pointer, LLVMValueRef Otherwise);
 bool pcce_shim_looks_at_caller(LLVMValueRef F);
 LLVMValueRef pcce_shim_make_push_thunk(LLVMValueRef Call, const char *Name, size_t Len);

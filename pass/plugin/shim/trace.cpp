@@ -49,7 +49,7 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
   Function *Append = M.getFunction(StringRef(Name, Len));
   if (!Append)
     return;
-  const Machine &Target = machineOf(M);
+  const TraceCode &Target = *machineOf(M).Traces;
   Value *Pending = unwrap(PendingV);
   MDNode *Unlikely = MDBuilder(M.getContext()).createUnlikelyBranchWeights();
   for (User *U : make_early_inc_range(Append->users())) {
@@ -140,7 +140,7 @@ void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
   // The callee is in the same image.
   Callee->setVisibility(GlobalValue::HiddenVisibility);
   Callee->setDSOLocal(true);
-  F.setPrologueData(machineOf(*F.getParent()).callAtEntry(F, *Callee));
+  F.setPrologueData(machineOf(*F.getParent()).Traces->callAtEntry(F, *Callee));
 }
 
 // A name, local to the object, for the place that many bytes after the function's beginning.
@@ -267,7 +267,7 @@ uint64_t pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *O
   if (Through)
     Variable->setVisibility(GlobalValue::HiddenVisibility);
   Variable->setDSOLocal(true);
-  Constant *Choice = machineOf(M).jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through);
+  Constant *Choice = machineOf(M).Traces->jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through);
   F.setPrologueData(Choice);
   return M.getDataLayout().getTypeAllocSize(Choice->getType()).getFixedValue();
 }
@@ -275,7 +275,7 @@ uint64_t pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *O
 // Gives the function, which nobody enters at its first byte, room for a jump there. Returns how many bytes that is.
 uint64_t pcce_shim_trace_room(LLVMValueRef V) {
   Function &F = *unwrap<Function>(V);
-  Constant *Room = machineOf(*F.getParent()).roomAtEntry(F);
+  Constant *Room = machineOf(*F.getParent()).Traces->roomAtEntry(F);
   F.setPrologueData(Room);
   return F.getDataLayout().getTypeAllocSize(Room->getType()).getFixedValue();
 }
@@ -308,7 +308,7 @@ LLVMValueRef pcce_shim_trace_outside(LLVMValueRef V, const char *Name, size_t Le
   CallInst *Call = B.CreateCall(F.getFunctionType(), &F, Arguments);
   Call->setCallingConv(F.getCallingConv());
   Call->setAttributes(F.getAttributes());
-  machineOf(M).callKeepingRegisters(B, Returned, "");
+  machineOf(M).Traces->callKeepingRegisters(B, Returned, "");
   if (F.getReturnType()->isVoidTy())
     B.CreateRetVoid();
   else

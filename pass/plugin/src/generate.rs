@@ -93,7 +93,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
                 &with_silent(&program, slice),
                 &code,
                 names,
-                (left_out, elsewhere(slice, &program, id)),
+                (left_out, elsewhere(slice, &program)),
                 &mut warnings,
             )
         });
@@ -123,6 +123,9 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
             slice.widths.clone(),
             job.options,
         );
+        if job.options.common.trace.is_none() {
+            enter_behind(module, slice, &code, place).ok_or_else(|| bad("a call is missing".to_owned()))?;
+        }
         let dropped = |number: usize| is_dropped(number, &code);
         let sites = skeleton::sites_symbol(id);
         emit::emit_addresses(module, (&code, bodies), &sites, |number| !dropped(number));
@@ -175,16 +178,35 @@ fn with_silent(program: &Program, slice: &Slice) -> Program {
     program
 }
 
-/// The calls and functions of the module that are recorded in several modules.
-fn elsewhere(slice: &Slice, program: &Program, id: u64) -> tracing::Elsewhere {
-    let mut elsewhere = tracing::Elsewhere::default();
-    for ((number, function), decided) in program.iter().zip(&slice.functions) {
-        let calls = decided.recorded_calls.iter();
-        elsewhere.calls.extend(calls.map(|(call, symbol)| ((number, *call as usize), symbol.clone())));
-        if decided.entered {
-            let symbol = skeleton::entered_symbol(&function.name, (id, number.index() as u32));
-            elsewhere.entered.push((number, symbol));
+/// Makes calls enter their callees behind the check for open calls of other images. None if the code lacks one of the
+/// calls.
+fn enter_behind<'m>(
+    module: Module<'m>,
+    slice: &Slice,
+    code: &Code<'m>,
+    place: impl Fn(usize, u32) -> Option<usize>,
+) -> Option<()> {
+    for (number, decided) in slice.functions.iter().enumerate() {
+        for (call, symbol) in &decided.calls_behind {
+            match place(number, *call) {
+                Some(at) => module.enter_elsewhere(code.call(FunctionId::new(number as u32), at), symbol),
+                // A comparison was not possible for the types, so that there is no direct call.
+                None if *call >= decided.own_calls => {}
+                None => return None,
+            }
         }
+    }
+    Some(())
+}
+
+/// The calls and functions of the module that are recorded in several modules.
+fn elsewhere(slice: &Slice, program: &Program) -> tracing::Elsewhere {
+    let mut elsewhere = tracing::Elsewhere::default();
+    for ((number, _), decided) in program.iter().zip(&slice.functions) {
+        let calls = decided.calls_behind.iter();
+        elsewhere.calls.extend(calls.map(|(call, symbol)| ((number, *call as usize), symbol.clone())));
+        let symbol = decided.behind_entry.iter().cloned();
+        elsewhere.entered.extend(symbol.map(|symbol| (number, symbol)));
     }
     elsewhere
 }

@@ -308,6 +308,7 @@ impl Round<'_> {
             fs::write(folder.join("tables.s"), &encoded.tables)?;
             fs::write(folder.join(pcce_link::DICTIONARY), &encoded.dictionary)?;
             let mut command = Command::new(&compiler.recorded.compiler);
+            command.args(compiler.recorded.target());
             command.args(["-c", "tables.s", "-o", "tables.o"]).current_dir(folder);
             jobs.push(Job::other("its tables", command));
         }

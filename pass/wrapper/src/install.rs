@@ -74,6 +74,17 @@ impl Files {
         Files { libraries: installed, plugin, linker, runpath, header }
     }
 
+    /// The same with the runtime for another machine, which is in a folder beside this machine's.
+    #[must_use]
+    pub fn for_target(mut self, folder: &str) -> Self {
+        let libraries = self.libraries.join(folder);
+        if self.runpath.as_ref() == Some(&self.libraries) {
+            self.runpath = Some(libraries.clone());
+        }
+        self.libraries = libraries;
+        self
+    }
+
     /// The runtime for executables.
     pub fn archive(&self) -> PathBuf {
         self.libraries.join("libpcce_rt.a")
@@ -175,6 +186,9 @@ mod tests {
         assert_eq!(files.shared_runtime(), Path::new("/repo/target/release/libpcce_rt.so"));
         assert_eq!(files.header, Some(Header::Own("/repo/target/release/include".into())));
         assert_eq!(files.runpath, Some("/repo/target/release".into()));
+        let other = files.for_target("m-linux-gnu");
+        assert_eq!(other.shared_runtime(), Path::new("/repo/target/release/m-linux-gnu/libpcce_rt.so"));
+        assert_eq!(other.runpath, Some("/repo/target/release/m-linux-gnu".into()));
     }
 
     #[test]
@@ -186,6 +200,9 @@ mod tests {
         );
         assert_eq!(files.header, Some(Header::Shared("/opt/include".into())));
         assert_eq!(files.runpath, Some("/opt/lib".into()));
+        let other = files.for_target("m-linux-gnu");
+        assert_eq!(other.archive(), Path::new("/opt/lib/pcce/m-linux-gnu/libpcce_rt.a"));
+        assert_eq!(other.runpath, Some("/opt/lib".into()));
         // Every program searches the system's own installation.
         assert_eq!(beside("/usr/bin/pcce-clang", &["/usr/lib/pcce"]).runpath, None);
     }

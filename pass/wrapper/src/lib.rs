@@ -25,6 +25,7 @@ pub mod install;
 mod mode;
 pub mod plan;
 pub mod recorded;
+mod target;
 pub mod thin_lto;
 
 use std::collections::HashSet;
@@ -170,8 +171,19 @@ pub enum Error {
     )]
     NoLld(u32),
     /// A part of this project is missing.
-    #[error("`{0}` is missing; `make build` makes it")]
-    MissingFile(PathBuf),
+    #[error(
+        "`{file}` is missing; `make build{}` makes it",
+        target.as_ref().map(|target| format!(" TARGET={target}")).unwrap_or_default(),
+        file = .file.display()
+    )]
+    MissingFile {
+        file: PathBuf,
+        /// The machine for which the program is, if it is not this one.
+        target: Option<String>,
+    },
+    /// Traces of calls are not made for every machine.
+    #[error("traces of calls are not made for `{0}` yet; build without `--pcce-trace`")]
+    NoTraces(String),
     /// The operating system refused something.
     #[error("{what}: {source}")]
     System {
@@ -213,7 +225,14 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         .map_err(system("cannot tell where this executable is"))?;
     let links = command::Command::of(&arguments.words).product == command::Product::Image;
     let inputs = if links { inputs::of(&arguments.words) } else { inputs::Inputs::default() };
-    let files = |llvm| install::Files::beside(&executable, llvm, |path| path.exists());
+    let target = target::Target::of(&arguments.words);
+    let files = |llvm| {
+        let files = install::Files::beside(&executable, llvm, |path| path.exists());
+        match &target {
+            Some(target) => files.for_target(&target.folder()),
+            None => files,
+        }
+    };
     let may_choose = launched.is_none() && arguments.own.llvm.is_none();
     let has_plugin = |llvm| may_choose && files(llvm).plugin.exists();
     let llvm = llvm_for(&inputs.bitcode, arguments.own.llvm.unwrap_or(pcce_options::llvm()), has_plugin)?;
@@ -230,7 +249,9 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         return version(&command, &arguments, llvm);
     }
     let compiler = command.last().map(PathBuf::from).unwrap_or_default();
+    let untraced = target.as_ref().filter(|target| target.machine().is_some_and(|m| m.entry_len.is_none()));
     let facts = Facts {
+        untraced: untraced.map(|target| target.folder()),
         inputs,
         files: files(llvm),
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,
@@ -239,7 +260,11 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     let words = arguments.words.clone();
     let mut plan = plan::plan(arguments, &facts)?;
     if let Some(missing) = plan.needs.iter().find(|path| !path.exists()) {
-        return Err(Error::MissingFile(missing.clone()));
+        let target = target.filter(|_| missing.starts_with(&facts.files.libraries));
+        return Err(Error::MissingFile {
+            file: missing.clone(),
+            target: target.map(|target| target.folder()),
+        });
     }
     if plan.needs_lld && !install::has_lld(&compiler, llvm, env::var_os("PATH").as_deref()) {
         return Err(Error::NoLld(llvm));
@@ -278,21 +303,28 @@ fn run(language: Language) -> Result<ExitCode, Error> {
     if let Some(name) = &plan.linker {
         variables.push((pcce_options::ASKED_VARIABLE, plan.asked_for.join(";").into()));
         variables.extend(plan.keep.take().map(|place| (pcce_linker::keep::VARIABLE, place.into())));
-        variables
-            .push(("PCCE_LINKER", real_linker(&command, name).map_err(system("cannot find the linker"))?));
+        variables.push((
+            "PCCE_LINKER",
+            real_linker(&command, target.as_ref(), name).map_err(system("cannot find the linker"))?,
+        ));
     }
     let source = process(&command, plan, files).envs(variables).exec();
     Err(Error::System { what: format!("cannot run `{}`", Path::new(&command[0]).display()), source })
 }
 
 /// The path at which the compiler finds the linker of this name. A path stays as it is.
-fn real_linker(command: &[OsString], name: &OsString) -> io::Result<OsString> {
+fn real_linker(
+    command: &[OsString],
+    target: Option<&target::Target>,
+    name: &OsString,
+) -> io::Result<OsString> {
     if Path::new(name).is_absolute() {
         return Ok(name.clone());
     }
     let mut flag = OsString::from("-print-prog-name=");
     flag.push(name);
-    let output = Command::new(&command[0]).args(&command[1..]).arg(flag).output()?;
+    let target = target.map(target::Target::option);
+    let output = Command::new(&command[0]).args(&command[1..]).args(target).arg(flag).output()?;
     let text = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
     if text.starts_with('/') {
         return Ok(text.into());

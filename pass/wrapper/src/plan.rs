@@ -40,6 +40,8 @@ pub struct Facts {
     pub pass_options: Option<OsString>,
     /// The contents of a link's inputs.
     pub inputs: Inputs,
+    /// The machine for which the command compiles or links, if there are no traces of its programs.
+    pub untraced: Option<String>,
 }
 
 /// The command to run.
@@ -93,7 +95,11 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         let by_module = thin && (mode == Mode::Lto || mode == Mode::Link && hybrid);
         arguments.own.check_used(&list, if by_module { Mode::Module } else { mode })?;
     }
-    if command.emulated_tls && !matches!(command.product, Product::Information | Product::NoCode) {
+    let makes = !matches!(command.product, Product::Information | Product::NoCode);
+    if let Some(machine) = facts.untraced.clone().filter(|_| makes && facts.traces(&arguments.own)) {
+        return Err(Error::NoTraces(machine));
+    }
+    if command.emulated_tls && makes {
         return Err(Error::EmulatedTls);
     }
     let output = output(&arguments.words);
@@ -294,6 +300,12 @@ impl Facts {
         self.users_options().any(|o| o == b"verify" || o.starts_with(b"profile-generate="))
     }
 
+    /// Returns whether the program is to have a trace of its calls.
+    fn traces(&self, own: &WrapperFlags) -> bool {
+        let traces = |option: &[u8]| option == b"trace" || option.starts_with(b"trace=");
+        own.common.trace.is_some() || self.users_options().any(traces)
+    }
+
     /// The user's own options for the pass.
     fn users_options(&self) -> impl Iterator<Item = &[u8]> {
         let options = self.pass_options.as_deref().unwrap_or_default().as_bytes();
@@ -313,8 +325,7 @@ fn add_runtime(
     }
     let own = &arguments.own;
     let files = &facts.files;
-    let traces = |option: &[u8]| option == b"trace" || option.starts_with(b"trace=");
-    let trace = own.common.trace.is_some() || facts.users_options().any(traces);
+    let trace = facts.traces(own);
     // Dictionaries and tokens identify their build by it.
     if !command.build_id {
         added.flag("-Wl,--build-id");

@@ -144,6 +144,15 @@ pub fn record(
 }
 
 impl Recorded {
+    /// The words that say for which machine the module was compiled.
+    pub fn target(&self) -> impl Iterator<Item = &str> {
+        let is_value = |at: usize| at > 0 && self.words[at - 1] == "-target";
+        let words = self.words.iter().enumerate();
+        let named = words
+            .filter(move |(at, word)| word.starts_with("--target=") || *word == "-target" || is_value(*at));
+        named.map(|(_, word)| &**word)
+    }
+
     /// The arguments with which clang makes an object of bitcode. `plugin` is the pass.
     pub fn arguments(&self, bitcode: &Path, object: &Path, plugin: &Path) -> Vec<OsString> {
         // The working directory may be gone, and is recorded in the command.

@@ -80,6 +80,21 @@ pub fn entered_symbol(name: &str, place: (u64, u32)) -> String {
     format!("{}.entered", function_symbol(name, place))
 }
 
+/// The symbol of the place in a function of a library behind the check of its entry, where calls of the library's other
+/// modules enter it.
+#[cfg(feature = "tables")]
+#[must_use]
+pub fn checked_symbol(name: &str) -> String {
+    format!("{name}{FUNCTION_SYMBOLS}checked")
+}
+
+/// The same for calls of the module of the function, which has this number: a label that is no symbol of the image.
+#[cfg(feature = "tables")]
+#[must_use]
+pub fn checked_label(function: u32) -> String {
+    format!(".L__pcce_checked.{function}")
+}
+
 /// The symbol of the names of functions that pointers may reach, in a program that counts its calls.
 #[cfg(feature = "tables")]
 pub const TARGET_NAMES: &str = "__pcce_target_names";

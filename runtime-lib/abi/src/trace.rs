@@ -16,7 +16,7 @@
 
 use core::mem::offset_of;
 
-use crate::machine::NATIVE;
+use crate::machine::x86_64;
 
 pub mod parts;
 
@@ -282,9 +282,9 @@ pub struct Row {
     pub file: i32,
 }
 
-/// Length of the instruction with which functions begin that may be entered from outside. Code of other machines has
-/// [another one](crate::machine::Machine::entry_len).
-pub const ENTRY_LEN: u64 = NATIVE.entry_len;
+/// Length of the instruction with which functions begin that may be entered from outside, in code of the only machine
+/// [that has traces](crate::machine::Machine::entry_len).
+pub const ENTRY_LEN: u64 = x86_64::ENTRY_LEN;
 
 /// The hash after another event. An event is the module's key, exclusive or ⟨function, node⟩ in 32 bits each.
 #[must_use]

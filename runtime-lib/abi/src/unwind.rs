@@ -15,7 +15,7 @@ mod registers;
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, NativeEndian, Register, RegisterRule, UnwindContext,
-    UnwindContextStorage, UnwindExpression, UnwindSection,
+    UnwindContextStorage, UnwindExpression, UnwindSection, Vendor,
 };
 
 use self::expression::evaluate;
@@ -37,8 +37,10 @@ pub trait Unwind: Copy + UnwindContextStorage<usize> {
 
     /// Values of registers that are not known.
     const NO_VALUES: Self::Values;
-    /// The program counter; the tables use its number for the return address.
     const PC: usize;
+    /// The register whose rule in the tables is that of the return address: the program counter, or the one into which
+    /// calls put it. The latter holds it in an activation that has called nothing yet.
+    const RETURN_ADDRESS: usize;
     const SP: usize;
     /// The register that compilers use as frame pointer.
     const FRAME_POINTER: usize;
@@ -46,10 +48,19 @@ pub trait Unwind: Copy + UnwindContextStorage<usize> {
     const PRESERVED: u64;
     /// The registers in which landing pads get their arguments.
     const LANDING_PAD_ARGUMENTS: [Register; 2];
+    /// Whose instructions the tables have, besides those of DWARF.
+    const VENDOR: Vendor;
 
     /// The registers of the code that a signal interrupted, from the `ucontext_t` at this address. None if it cannot be
     /// read.
     fn interrupted<'p>(process: &mut impl Process<'p>, context: usize) -> Option<Registers<Self>>;
+
+    /// The `ucontext_t` of the signal whose handler returns to the program counter, on machines where that is known by
+    /// the instructions there.
+    fn signal_context<'p>(registers: &Registers<Self>, process: &mut impl Process<'p>) -> Option<usize>;
+
+    /// The address that is meant by a return address as functions keep it, which may be signed.
+    fn plain(address: u64) -> u64;
 
     /// The caller of an activation that has executed nothing yet.
     fn caller_at_entry<'p>(
@@ -268,7 +279,8 @@ impl Interruption {
                 return;
             }
             // The stack grows downwards, and the handler of a signal may have another one.
-            let inwards = caller.sp() < registers.sp() || caller.sp() == registers.sp() && !jump;
+            let may_be_equal = jump || M::RETURN_ADDRESS != M::PC && depth == 0;
+            let inwards = caller.sp() < registers.sp() || caller.sp() == registers.sp() && !may_be_equal;
             if inwards && !step.signal {
                 found.end = End::Lost;
                 return;
@@ -320,6 +332,11 @@ fn step<'p, M: Unwind, P: Process<'p>>(
     process: &mut P,
 ) -> Option<Step<M>> {
     let called = |caller| Step { caller, signal: false };
+    if let Some(context) = M::signal_context(registers, process) {
+        let cfa = registers.sp();
+        let caller = Caller { cfa, registers: M::interrupted(process, context)? };
+        return Some(Step { caller, signal: true });
+    }
     let (pc, exact) = (registers.pc(), depth == 0);
     // After a call that does not return, the return address may be the first one after the function.
     let lookup = if exact { pc } else { pc.checked_sub(1)? };
@@ -337,7 +354,8 @@ fn step<'p, M: Unwind, P: Process<'p>>(
     let start = index.eh_frame_ptr().direct().ok()?;
     let tables = image.get((start as usize).checked_sub(loaded)?..)?;
     let bases = bases.set_eh_frame(start);
-    let section = EhFrame::new(tables, NativeEndian);
+    let mut section = EhFrame::new(tables, NativeEndian);
+    section.set_vendor(M::VENDOR);
     let table = index.table()?;
     let entry = table.fde_for_address(&section, &bases, lookup as u64, EhFrame::cie_from_offset);
     let Ok(entry) = entry else {
@@ -374,7 +392,10 @@ fn step<'p, M: Unwind, P: Process<'p>>(
     };
     // The tables name the registers that have changed: other callee-saved registers keep their values.
     let mut caller = *registers;
-    caller.known &= M::PRESERVED;
+    // Calls that were made change the register.
+    let keeps_return_address = M::RETURN_ADDRESS != M::PC && exact;
+    caller.known &= M::PRESERVED | if keeps_return_address { 1 << M::RETURN_ADDRESS } else { 0 };
+    let mut is_outermost = false;
     caller.is_astray = false;
     caller.set(M::SP, cfa);
     for (register, rule) in row.registers() {
@@ -384,6 +405,7 @@ fn step<'p, M: Unwind, P: Process<'p>>(
         }
         let value = match rule {
             RegisterRule::Undefined | RegisterRule::Architectural => {
+                is_outermost |= number == M::RETURN_ADDRESS;
                 caller.known &= !(1 << number);
                 continue;
             }
@@ -403,6 +425,10 @@ fn step<'p, M: Unwind, P: Process<'p>>(
             None if number == M::PC => return None,
             None => caller.known &= !(1 << number),
         }
+    }
+    if M::RETURN_ADDRESS != M::PC && !is_outermost {
+        caller.set(M::PC, M::plain(caller.get(M::RETURN_ADDRESS)?));
+        caller.forget(M::RETURN_ADDRESS);
     }
     Some(Step {
         caller: Caller { cfa: cfa as usize, registers: caller },

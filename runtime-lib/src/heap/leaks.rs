@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pcce_system::machine::{PAGE_SIZE, stack_pointer};
 use pcce_system::maps::{Mapping, each_line};
+use pcce_system::settled::has_smallest_pages;
 
 use super::{__libc_malloc, Block, HEADER, Header, single};
 use crate::Registers;
@@ -211,7 +212,7 @@ impl Memory {
             // SAFETY: writes `count` entries at most.
             let read = unsafe { sys::call(libc::SYS_pread64, arguments) };
             let end = (first + count) * PAGE_SIZE;
-            if read == (count * 8) as isize {
+            if read == (count * 8) as isize && has_smallest_pages() {
                 for (page, _) in (first..).zip(&entries[..count]).filter(|(_, entry)| **entry & EXISTS != 0) {
                     each((page * PAGE_SIZE).max(low), ((page + 1) * PAGE_SIZE).min(high));
                 }

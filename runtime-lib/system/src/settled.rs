@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::machine::PAGE_SIZE;
+use crate::machine::{LARGEST_PAGE, PAGE_SIZE};
 use crate::sys;
 
 /// A value in pages of its own, which can only be read once it is settled.
@@ -37,12 +37,21 @@ impl<T> Settled<T> {
     }
 
     fn protect(&self, access: c_int) {
+        // Other variables share larger pages.
+        if !has_smallest_pages() {
+            return;
+        }
         let size = size_of::<Self>().next_multiple_of(PAGE_SIZE);
         // SAFETY: whole pages of this value only.
         unsafe {
             sys::call(libc::SYS_mprotect, [self.0.get() as usize, size, access as usize, 0, 0, 0]);
         }
     }
+}
+
+/// Returns whether the kernel's pages are as small as [`PAGE_SIZE`].
+pub fn has_smallest_pages() -> bool {
+    LARGEST_PAGE == PAGE_SIZE || looked_up(libc::AT_PAGESZ) == PAGE_SIZE
 }
 
 /// The key of the maximum size of a signal's frame (`AT_MINSIGSTKSZ`).

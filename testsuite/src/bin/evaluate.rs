@@ -30,7 +30,8 @@ struct Arguments {
     /// Programs, separated by blanks; all without it. FILE.toml declares one that is not among them.
     #[arg(long, value_delimiter = ' ')]
     programs: Vec<String>,
-    /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder.
+    /// Variants, separated by blanks; all without it. NAME@FOLDER uses the tools in that folder, and NAME:NUMBER
+    /// shuffles the functions, in another way for each number.
     #[arg(long, value_delimiter = ' ')]
     variants: Vec<String>,
     /// What to measure, separated by blanks: time, callgrind, verify, captures, decode, trace, parts, hybrid; all but

@@ -29,6 +29,9 @@ struct Arguments {
     /// Only traces in verify mode: one build of each program, modes and granularity in turn
     #[arg(long)]
     traced: bool,
+    /// For AArch64, in an emulator, without traces
+    #[arg(long, conflicts_with = "traced")]
+    emulated: bool,
 }
 
 const GENERATORS: [Generator; 3] = [Generator::Csmith, Generator::Cxx, Generator::Outside];
@@ -58,7 +61,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
 
 /// Returns the summary, and whether no program differed.
 fn soak(generator: Generator, arguments: &Arguments) -> (serde_json::Value, bool) {
-    let builds = if arguments.traced { Builds::Traced } else { Builds::All };
+    let builds = match (arguments.traced, arguments.emulated) {
+        (true, _) => Builds::Traced,
+        (false, true) => Builds::Emulated,
+        (false, false) => Builds::All,
+    };
     let folder = |seed: &u64| target().join("soak").join(format!("{}-{seed}", generator.name()));
     let check = |seed: &u64| check(generator, *seed, builds, &folder(seed));
     let differs = |seed: &u64, verdict: &Verdict| {

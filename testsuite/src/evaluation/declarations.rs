@@ -274,12 +274,17 @@ pub struct Variant {
 
 impl Variant {
     /// The variant of this name, built with the tools in `tools`. `NAME@FOLDER` takes them from there, so that two
-    /// builds of the tools can be compared.
+    /// builds of the tools can be compared. `NAME:LAYOUT` shuffles the functions, by that number, and those of the
+    /// baseline: the layout alone moves times by some percent.
     pub fn named(given: &str, tools: &Path) -> Result<Variant> {
         let Variants { common, mut variants, .. } = Variants::read()?;
         let (name, folder) = match given.split_once('@') {
             Some((name, folder)) => (name, Path::new(folder)),
             None => (given, tools),
+        };
+        let (name, layout) = match name.split_once(':') {
+            Some((name, layout)) => (name, Some(layout)),
+            None => (name, None),
         };
         let Some(mut variant) = variants.remove(name) else {
             let all: Vec<&str> = variants.keys().map(String::as_str).collect();
@@ -289,6 +294,11 @@ impl Variant {
             && variants.get(baseline).is_none_or(|b| b.baseline.is_some())
         {
             bail!("variants.toml: the baseline of `{name}` must be a variant without one");
+        }
+        if let Some(layout) = layout {
+            let layout: u32 = layout.parse().with_context(|| format!("`{given}`: a layout is a number"))?;
+            variant.flags += &format!(" -ffunction-sections -Wl,--shuffle-sections=.text*={layout}");
+            variant.baseline.iter_mut().for_each(|baseline| *baseline += &format!(":{layout}"));
         }
         variant.tools = folder
             .canonicalize()
@@ -322,6 +332,6 @@ impl Variant {
 
     /// The name as a part of a path.
     pub fn folder_name(&self) -> String {
-        self.name.replace(['/', '@'], "_")
+        self.name.replace(['/', '@', ':'], "_")
     }
 }

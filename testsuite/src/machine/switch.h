@@ -2,3 +2,6 @@
 #ifdef __x86_64__
 #include "x86_64/switch.h"
 #endif
+#ifdef __aarch64__
+#include "aarch64/switch.h"
+#endif

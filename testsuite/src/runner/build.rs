@@ -3,7 +3,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Case, Shown, compile};
+use super::{Case, Emulated, Shown, compile};
 use crate::directives::{Loading, Program};
 use crate::{Output, artifact, command, llvm, repository, run};
 
@@ -22,6 +22,7 @@ pub(super) struct Built {
     pub(super) path: PathBuf,
     /// Its shared libraries, in the order of [`Program::libraries`].
     pub(super) libraries: Vec<PathBuf>,
+    on: Option<&'static Emulated>,
 }
 
 impl Built {
@@ -31,12 +32,17 @@ impl Built {
             let all = program.libraries().into_iter().zip(&self.libraries);
             all.filter(move |(l, _)| l.loading == loading).map(|(_, path)| path.as_os_str())
         };
-        let mut command = command(&self.path, &[]);
-        command.args(of(Loading::Loaded));
         let preloaded: Vec<&OsStr> = of(Loading::Preloaded).collect();
-        if !preloaded.is_empty() {
-            command.env("LD_PRELOAD", preloaded.join(OsStr::new(":")));
+        let variables = [("LD_PRELOAD", preloaded.join(OsStr::new(":")))];
+        let variables = if preloaded.is_empty() { &[][..] } else { &variables };
+        let mut command = match self.on {
+            Some(machine) => machine.command(&self.path, variables),
+            None => command(&self.path, &[]),
+        };
+        if self.on.is_none() {
+            command.envs(variables.iter().map(|(name, value)| (name, value)));
         }
+        command.args(of(Loading::Loaded));
         command
     }
 }
@@ -49,13 +55,16 @@ pub(super) fn build(
     program: &Program,
     level: &str,
     case: Option<&Case>,
+    on: Option<&'static Emulated>,
     folder: &Path,
 ) -> Result<Built, String> {
     // The header's folder is named, since the wrapper finds it only if the target folder is in the repository.
     let include = format!("-I{}", repository().join("runtime-lib/include").display());
     let common = [level, "-Wall", "-Werror", "-pthread", &include].map(str::to_owned);
     let facts = case.map_or(vec!["plain".to_owned(), level.to_owned()], Case::facts);
-    let common = [&common[..], &program.flags(&facts)].concat();
+    let target: Vec<String> = on.map(Emulated::flag).into_iter().collect();
+    let common = [&target[..], &common, &program.flags(&facts)].concat();
+    let artifact = |name: &str| on.map_or_else(|| artifact(name), |machine| machine.artifact(name));
     let own = |case: &Case| {
         let mut flags = [case.flags.clone(), vec![format!("--pcce-mode={}", case.mode)]].concat();
         if case.verify {
@@ -110,11 +119,16 @@ pub(super) fn build(
         sources.iter_mut().for_each(|source| source.1 = &[]);
     }
     compile(&compiler(program, case_of_program.is_some()), &sources, &flags, &link, &path)?;
-    Ok(Built { path, libraries })
+    Ok(Built { path, libraries, on })
 }
 
-pub(super) fn run_plain(program: &Program, level: &str, folder: &Path) -> Output {
-    let built = build(program, level, None, folder).unwrap_or_else(|e| panic!("{e}"));
+pub(super) fn run_plain(
+    program: &Program,
+    level: &str,
+    on: Option<&'static Emulated>,
+    folder: &Path,
+) -> Output {
+    let built = build(program, level, None, on, folder).unwrap_or_else(|e| panic!("{e}"));
     let output = run(&mut built.command(program));
     assert!(output.status == program.exit_status(), "without the pass: {}", output.describe());
     for shown in shown_lines(&output).expect("lines of SHOW") {

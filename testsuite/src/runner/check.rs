@@ -17,7 +17,7 @@ pub(super) fn check_case(
     (lines, status): &(Vec<String>, i32),
     folder: &Path,
 ) -> Result<(), String> {
-    let built = build(program, &case.level, Some(case), folder)?;
+    let built = build(program, &case.level, Some(case), case.on, folder)?;
     let report = folder.join(format!("{}.report", case.name()));
     let numbers = folder.join(format!("{}.numbers", case.name()));
     let captured = verified_captures::file(&report);

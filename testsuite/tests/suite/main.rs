@@ -1,5 +1,6 @@
 //! The tests that build and run programs: one executable, whose tests run side by side.
 
+mod aarch64;
 mod call_profiles;
 mod cmake;
 mod cxx_modules;

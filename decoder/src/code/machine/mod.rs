@@ -4,6 +4,7 @@
 //! Another machine is a module here, a line in [`of`], and one in each of [`Unwinding`] and [`Unwinding::start`].
 //! [`REGISTERS`] is as large as the largest set of them.
 
+mod aarch64;
 mod x86_64;
 
 use object::elf;
@@ -43,8 +44,17 @@ pub(crate) trait Machine: Sync {
 pub(crate) fn of(number: elf::Machine) -> Option<&'static dyn Machine> {
     match number {
         elf::EM_X86_64 => Some(&x86_64::X86_64),
+        elf::EM_AARCH64 => Some(&aarch64::AArch64),
         _ => None,
     }
+}
+
+/// The names of the machines whose core files can be read, for messages.
+pub(crate) const OF_CORE_FILES: &str = "x86-64";
+
+/// The machine of a core file. None if the decoder cannot read its core files.
+pub(crate) fn of_core_file(number: elf::Machine) -> Option<&'static dyn Machine> {
+    of(number).filter(|_| number == elf::EM_X86_64)
 }
 
 pub(crate) fn of_file(file: &object::File<'_>) -> Option<&'static dyn Machine> {
@@ -63,7 +73,7 @@ pub(crate) struct Registers {
 }
 
 /// No machine has more registers whose values are followed.
-pub(crate) const REGISTERS: usize = 16;
+pub(crate) const REGISTERS: usize = 32;
 
 /// A register, by its number in instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,8 +111,10 @@ pub(crate) struct Instruction {
     pub(crate) is_padding: bool,
     pub(crate) control: Control,
     pub(crate) effect: Effect,
+    /// The effect on a second register or word, which does not depend on the first.
+    pub(crate) also: Effect,
     pub(crate) changed: RegisterSet,
-    /// The bytes that it adds to the stack pointer in passing, as pushes, pops and calls do.
+    /// The bytes that it adds to the stack pointer in passing, as pushes, pops and calls do, behind its other effects.
     pub(crate) moves_stack: i32,
 }
 
@@ -177,10 +189,16 @@ pub(crate) enum Effect {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Computation {
     Copy(Operand),
-    /// The register's own value, and an operand.
-    Add(Operand),
-    Subtract(Operand),
-    Or(Operand),
+    /// The value of a register, and an operand.
+    Add(Register, Operand),
+    Subtract(Register, Operand),
+    Or(Register, Operand),
+    /// The value of a register with some bits kept, and others in the place of the rest.
+    Replace {
+        register: Register,
+        keep: u64,
+        bits: u64,
+    },
     /// A sum of registers and a constant.
     Sum {
         base: Register,

@@ -145,6 +145,7 @@ fn instruction(iced: &Iced, info: &mut InstructionInfoFactory) -> Instruction {
         is_padding: matches!(iced.mnemonic(), Mnemonic::Nop | Mnemonic::Int3 | Mnemonic::Ud2),
         control,
         effect,
+        also: Effect::None,
         changed,
         moves_stack,
     }
@@ -294,11 +295,11 @@ fn set(iced: &Iced) -> Option<Effect> {
                 addend: iced.memory_displacement64(),
             }
         }
-        Mnemonic::Add => Computation::Add(operand(iced, 1)),
-        Mnemonic::Inc => Computation::Add(Operand::Constant(1)),
-        Mnemonic::Sub => Computation::Subtract(operand(iced, 1)),
-        Mnemonic::Dec => Computation::Subtract(Operand::Constant(1)),
-        Mnemonic::Or => Computation::Or(operand(iced, 1)),
+        Mnemonic::Add => Computation::Add(register(full), operand(iced, 1)),
+        Mnemonic::Inc => Computation::Add(register(full), Operand::Constant(1)),
+        Mnemonic::Sub => Computation::Subtract(register(full), operand(iced, 1)),
+        Mnemonic::Dec => Computation::Subtract(register(full), Operand::Constant(1)),
+        Mnemonic::Or => Computation::Or(register(full), operand(iced, 1)),
         Mnemonic::And if written == IcedRegister::RSP => Computation::AlignedStack,
         Mnemonic::Pop => Computation::Pop,
         _ => return None,

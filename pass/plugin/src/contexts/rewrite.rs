@@ -46,6 +46,7 @@ pub fn rewrite<'m>(
     }
     replace(module, options);
     rewrite_functions(module, program, &plan.functions, bodies, &symbols);
+    module.find_thread(symbols.id);
 }
 
 /// Rewrites a module by decisions of the link step, which also makes its tables. `id` is the module's,
@@ -77,6 +78,7 @@ pub fn rewrite_by_slice<'m>(
     refer_to_runtime(module);
     replace(module, options);
     rewrite_functions(module, program, planned, bodies, &symbols);
+    module.find_thread(symbols.id);
     symbols.values.iter().for_each(|values| values.emit(module));
 }
 

@@ -36,7 +36,7 @@
 //! tls.top |= LEFT;
 //!
 //! // a function that an open call of another module may reach, at its entry: a tail call of a function that pushes
-//! // with site 0 and calls f
+//! // with site 0 and calls f. In front of the prologue, if calls of its own library enter it behind that.
 //! if (tls.id > 0 || tls.top & 1) return f.pcce_open(…);
 //!
 //! // a call of a library's own function f by a name that other images may define, too: through a word, which at
@@ -63,7 +63,7 @@ use super::found::Found;
 use super::rewrite::{PROMISES, Symbols};
 use crate::facts;
 use crate::handles::{Code, FunctionCode};
-use crate::llvm::{Address, Block, Builder, Call, Constant, Instruction, TailCall};
+use crate::llvm::{Address, Alias, Block, Builder, Call, Constant, Instruction, TailCall};
 use crate::places;
 use pcce_model::plan::{Action, FrameBegins, Leaves, PlannedCall, PlannedFunction, Push};
 use pcce_model::states::State;
@@ -127,22 +127,26 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         for &exit in &self.code.exits {
             self.exit(exit);
         }
+        let mut behind_check = None;
         if self.function.unannounced == Unannounced::Open && self.entry_frame.is_none() {
-            self.code.value.divert(
-                self.open_thunk().function(),
-                self.symbols.id,
-                self.symbols.top,
-                layout::RELATIVE,
-            );
+            let thunk = self.open_thunk().function();
+            let (value, Symbols { id, top, .. }) = (self.code.value, self.symbols);
+            match &self.planned.behind_check {
+                Some(symbol) => {
+                    let words = (layout::TLS_ID, layout::TLS_TOP);
+                    behind_check = Some(value.check_first(thunk, *id, words, layout::RELATIVE, symbol));
+                }
+                None => value.divert(thunk, *id, *top, layout::RELATIVE),
+            }
         }
         if let Some(site) = stub {
-            self.stub(site);
+            self.stub(site, behind_check);
         }
     }
 
     /// Makes the stub, and the word through which replaceable calls reach the function
-    /// ([`PlannedFunction::stub`]).
-    fn stub(&self, site: u32) {
+    /// ([`PlannedFunction::stub`]), or the place in it behind its check.
+    fn stub(&self, site: u32, behind_check: Option<Alias<'m>>) {
         let (value, name) = (self.code.value, &self.function.name);
         let call = value.thunk(&format!("{name}{STUB}"));
         let code = FunctionCode::of_thunk(call);
@@ -158,6 +162,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
             updates: Vec::new(),
             entry_site: None,
             stub: None,
+            behind_check: None,
             leaves: Leaves::Marking,
             needs_offset: false,
             begins_stack: false,
@@ -173,7 +178,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
         let word = b.module.bound_word(name);
         word.initialize(code.value.address().into());
         let bound = b.module.machine().load_bound(name);
-        call.call_bound(bound, word.address());
+        call.call_bound(bound, word.address(), behind_check);
     }
 
     /// Makes a function that pushes and calls this one, for open calls from other modules. Returns that call.

@@ -42,12 +42,13 @@ impl Values {
         };
         let at = self.entry((old as u32, new as u32)) * ENTRY;
         let machine = b.module.machine();
-        match machine.add_value(width, START, at) {
-            Some(assembly) => b.change_word(assembly, word),
-            None => {
-                let value = b.computed_word(machine.load_value(START, at));
-                b.store(b.add(b.load_word(word), value), word);
-            }
+        if let Some(assembly) = machine.add_value(width, START, at) {
+            b.change_word(assembly, word);
+        } else if let Some(assembly) = machine.add_to_register(width, START, at) {
+            b.store(b.changed_word(assembly, b.load_word(word)), word);
+        } else {
+            let value = b.computed_word(machine.load_value(width, START, at));
+            b.store(b.add(b.load_word(word), value), word);
         }
     }
 

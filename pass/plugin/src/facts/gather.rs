@@ -166,6 +166,7 @@ impl<'m> Reader<'_, 'm> {
             address_taken: value.has_address_taken(),
             places: if self.knowledge.open && !external { places(value) } else { AddressPlaces::default() },
             can_be_diverted: value.can_be_diverted(),
+            can_check_first: value.can_check_first(),
             entry_count: value.entry_count(),
             unannounced: if unpushed { Unannounced::AnyId } else { Unannounced::Never },
             ..Function::new(value.name(), self.type_id(value.signature()))

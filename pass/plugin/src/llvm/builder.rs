@@ -69,7 +69,12 @@ impl<'m> Builder<'m> {
     /// Keeps the stores above it from moving below it. This is no instruction: it orders what a signal
     /// handler sees.
     pub fn signal_fence(&self) {
-        built(self.llvm.build_fence(AtomicOrdering::Release, true, ""));
+        match self.module.machine().signal_fence() {
+            Some(assembly) => {
+                self.assembly(self.module.context().void_type().fn_type(&[], false), assembly, &[]);
+            }
+            None => _ = built(self.llvm.build_fence(AtomicOrdering::Release, true, "")),
+        }
     }
 
     /// The address `base + offset` bytes.
@@ -116,7 +121,7 @@ impl<'m> Builder<'m> {
             .context()
             .void_type()
             .fn_type(&[self.module.context().ptr_type(AddressSpace::default()).into(); 2], false);
-        let call = self.assembly(ty, assembly, &[word, word]);
+        let call = self.assembly(ty, assembly, &[word.0.into(), word.0.into()]);
         let kind = Attribute::get_named_enum_kind_id("elementtype");
         let of_word =
             self.module.context().create_type_attribute(kind, self.module.context().i64_type().into());
@@ -125,8 +130,17 @@ impl<'m> Builder<'m> {
 
     /// The result of assembly without operands.
     pub fn computed_word(&self, assembly: InlineAssembly) -> Word<'m> {
-        let ty = self.module.context().i64_type().fn_type(&[], false);
-        let call = self.assembly(ty, assembly, &[]);
+        self.word_of(assembly, &[])
+    }
+
+    /// The result of assembly with one operand.
+    pub fn changed_word(&self, assembly: InlineAssembly, word: Word<'m>) -> Word<'m> {
+        self.word_of(assembly, &[word.0.into()])
+    }
+
+    fn word_of(&self, assembly: InlineAssembly, operands: &[BasicMetadataValueEnum<'m>]) -> Word<'m> {
+        let i64 = self.module.context().i64_type();
+        let call = self.assembly(i64.fn_type(&vec![i64.into(); operands.len()], false), assembly, operands);
         // SAFETY: a call that was just made, and returns a word.
         Word(unsafe { IntValue::new(call.as_value_ref()) })
     }
@@ -136,13 +150,12 @@ impl<'m> Builder<'m> {
         &self,
         ty: FunctionType<'m>,
         assembly: InlineAssembly,
-        operands: &[Address<'m>],
+        operands: &[BasicMetadataValueEnum<'m>],
     ) -> CallSiteValue<'m> {
         let context = self.module.context();
-        let InlineAssembly { text, constraints } = assembly;
-        let code = context.create_inline_asm(ty, text, constraints.to_owned(), true, false, None, false);
-        let operands: Vec<BasicMetadataValueEnum<'_>> = operands.iter().map(|v| v.0.into()).collect();
-        let call = built(self.llvm.build_indirect_call(ty, code, &operands, ""));
+        let InlineAssembly { text, constraints, pure } = assembly;
+        let code = context.create_inline_asm(ty, text, constraints.to_owned(), !pure, false, None, false);
+        let call = built(self.llvm.build_indirect_call(ty, code, operands, ""));
         let kind = Attribute::get_named_enum_kind_id("nounwind");
         call.add_attribute(AttributeLoc::Function, context.create_enum_attribute(kind, 0));
         call

@@ -174,6 +174,33 @@ impl<'m> Function<'m> {
         unsafe { pcce_shim_divert(self.raw(), thunk.raw(), id, top, tag) }
     }
 
+    /// Returns whether [`Function::check_first`] is possible.
+    pub fn can_check_first(self) -> bool {
+        // SAFETY: live function.
+        unsafe { pcce_shim_can_check_first(self.raw()) }
+    }
+
+    /// Does what [`Function::divert`] does, in front of the function's prologue. `id` and `top` are the offsets of the
+    /// words in the thread's block, the variable `block`. Returns the place behind that code. Its name is a symbol of
+    /// the image, unless it is a label.
+    pub fn check_first(
+        self,
+        thunk: Function<'m>,
+        block: Address<'m>,
+        (id, top): (u64, u64),
+        tag: u64,
+        name: &str,
+    ) -> Alias<'m> {
+        let block = block.0.as_value_ref();
+        // SAFETY: live functions, and a thread-local variable.
+        let len = unsafe { pcce_shim_check_first(self.raw(), thunk.raw(), block, id, top, tag) };
+        let place = self.place_behind(name, len);
+        if !name.starts_with(".L") {
+            place.make_hidden();
+        }
+        place
+    }
+
     /// Makes the function begin with a call of `name`, of the same image, of `entry_len`
     /// bytes, when it is entered by its address.
     pub fn begin_with_call(self, name: &str) {
@@ -255,7 +282,7 @@ impl<'m> Function<'m> {
 
     /// A name, local to the object, for the place `bytes` bytes after the function's beginning.
     pub fn place_behind(self, name: &str, bytes: u64) -> Alias<'m> {
-        let name = format!("\u{1}{name}");
+        let name = place_name(name);
         // SAFETY: a live function with a body; the name is copied. The result is an alias.
         unsafe { Alias::new(pcce_shim_trace_behind(self.raw(), name.as_ptr(), name.len(), bytes)) }
     }
@@ -413,6 +440,11 @@ impl<'m> Block<'m> {
         };
         Block(split.expect("the ways that the pass splits can be split"))
     }
+}
+
+/// LLVM's name of an alias that is to have exactly this name in assembly.
+pub(super) fn place_name(name: &str) -> String {
+    format!("\u{1}{name}")
 }
 
 impl Module<'_> {

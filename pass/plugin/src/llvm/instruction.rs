@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::ops::Deref;
+use std::ptr;
 
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::basic_block::BasicBlock;
@@ -199,10 +200,11 @@ impl<'m> Call<'m> {
     }
 
     /// Makes this call of a [thunk](Function::thunk) go to the address that the instruction `bound` finds. If that is
-    /// the thunk's function itself, the thunk jumps there, and stores the address in `word`.
-    pub fn call_bound(self, bound: InlineAssembly, word: Address<'m>) {
+    /// the thunk's function itself, the thunk jumps to `place` in it or, without one, to its beginning, and stores that
+    /// address in `word`.
+    pub fn call_bound(self, bound: InlineAssembly, word: Address<'m>, place: Option<Alias<'m>>) {
         let (text, constraints) = (bound.text, bound.constraints);
-        // SAFETY: a live call of a thunk, and the address of a word; the texts are copied.
+        // SAFETY: a live call of a thunk, the address of a word, and an alias or null; the texts are copied.
         unsafe {
             pcce_shim_call_bound(
                 self.raw(),
@@ -211,6 +213,7 @@ impl<'m> Call<'m> {
                 constraints.as_ptr(),
                 constraints.len(),
                 word.0.as_value_ref(),
+                place.map_or(ptr::null_mut(), Alias::raw),
             );
         }
     }
@@ -397,8 +400,16 @@ impl<'m> Module<'m> {
         self.compare_target(call, function)
     }
 
-    /// Makes the call go to a symbol of the image ([`FUNCTION_SYMBOLS`]) that another module defines.
+    /// Makes the call go to a symbol of the image ([`FUNCTION_SYMBOLS`]): an alias of this module, or a symbol that
+    /// another module defines.
     pub fn enter_elsewhere(self, call: Call<'m>, symbol: &str) {
+        let name = super::function::place_name(symbol);
+        // SAFETY: live module; the name is only read.
+        let own = unsafe { LLVMGetNamedGlobalAlias(self.raw(), name.as_ptr().cast(), name.len()) };
+        if !own.is_null() {
+            // SAFETY: a live alias of the module.
+            return call.enter_at(unsafe { Alias::new(own) });
+        }
         let declared = self.llvm().get_function(symbol).map(Function);
         call.enter(declared.unwrap_or_else(|| self.declare_for(call, symbol)));
     }

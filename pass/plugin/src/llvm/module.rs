@@ -245,6 +245,13 @@ impl<'m> Module<'m> {
         Address(global.as_pointer_value())
     }
 
+    /// Replaces the address of a thread-local variable in all code by one that is found anew after each call,
+    /// on machines whose code would keep the address of the thread.
+    pub fn find_thread(self, variable: Address<'m>) {
+        // SAFETY: live module and variable.
+        unsafe { pcce_shim_find_thread(self.raw(), variable.0.as_value_ref()) };
+    }
+
     /// The variable `name` of another object.
     pub fn external_variable(self, name: &str, ty: Type<'m>) -> Address<'m> {
         let old = self.llvm().get_global(name);

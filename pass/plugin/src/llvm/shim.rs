@@ -72,7 +72,18 @@ unsafe extern "C" {
         constraints: *const u8,
         constraints_len: usize,
         word: LLVMValueRef,
+        place: LLVMValueRef,
     );
+    pub fn pcce_shim_find_thread(module: LLVMModuleRef, variable: LLVMValueRef);
+    pub fn pcce_shim_can_check_first(function: LLVMValueRef) -> bool;
+    pub fn pcce_shim_check_first(
+        function: LLVMValueRef,
+        thunk: LLVMValueRef,
+        block: LLVMValueRef,
+        id: u64,
+        top: u64,
+        tag: u64,
+    ) -> u64;
     pub fn pcce_shim_divert(
         function: LLVMValueRef,
         thunk: LLVMValueRef,

@@ -1,6 +1,7 @@
 //! The pass's knowledge about the machine for which it compiles. `shim/machine.h` is the part that needs
 //! LLVM's C++ interface.
 
+mod aarch64;
 mod x86_64;
 
 use pcce_abi::machine as abi;
@@ -26,10 +27,18 @@ pub trait Machine: Sync {
     /// has no such instruction for values of this width.
     fn add_value(&self, width: Width, symbol: &str, offset: usize) -> Option<InlineAssembly>;
 
-    /// One instruction that loads `symbol + offset`, of 64 bits, into the result.
-    fn load_value(&self, symbol: &str, offset: usize) -> InlineAssembly;
+    /// One instruction that adds `symbol + offset` to the operand 1; none if the machine has no such instruction
+    /// for values of this width.
+    fn add_to_register(&self, width: Width, symbol: &str, offset: usize) -> Option<InlineAssembly>;
 
-    /// One instruction that loads the address of the function to which the loader has bound a name.
+    /// Instructions that load `symbol + offset`, a value of this width, into the result, of 64 bits.
+    fn load_value(&self, width: Width, symbol: &str, offset: usize) -> InlineAssembly;
+
+    /// Assembly without instructions that keeps the stores above it from moving below it; none if a fence of LLVM
+    /// does.
+    fn signal_fence(&self) -> Option<InlineAssembly>;
+
+    /// Instructions that load the address of the function to which the loader has bound a name.
     fn load_bound(&self, name: &str) -> InlineAssembly;
 
     /// The functions that this machine's code generator calls, besides those of all machines: names as in
@@ -58,11 +67,13 @@ pub struct InlineAssembly {
     pub text: String,
     /// The constraints of the operands.
     pub constraints: &'static str,
+    /// It does nothing but make its result.
+    pub pure: bool,
 }
 
 /// All machines. Modules without a target triple, and those of other machines, are taken for modules of the
 /// first: code generation reports what it cannot do.
-const MACHINES: [&dyn Machine; 1] = [&x86_64::X86_64];
+const MACHINES: [&dyn Machine; 2] = [&x86_64::X86_64, &aarch64::AArch64];
 
 impl Module<'_> {
     /// The machine for which the module is compiled.

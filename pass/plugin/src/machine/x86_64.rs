@@ -56,20 +56,28 @@ impl Machine for X86_64 {
             Width::Long => return None,
         };
         let text = format!("addq $${symbol}{modifier}+{offset}, $0");
-        Some(InlineAssembly { text, constraints: "=*m,*m,~{flags}" })
+        Some(InlineAssembly { text, constraints: "=*m,*m,~{flags}", pure: false })
     }
 
     fn inserted_calls(&self) -> &'static str {
         include_str!("../../data/inserted-x86_64.txt")
     }
 
-    fn load_value(&self, symbol: &str, offset: usize) -> InlineAssembly {
-        InlineAssembly { text: format!("movabsq $${symbol}+{offset}, $0"), constraints: "=r" }
+    fn add_to_register(&self, _: Width, _: &str, _: usize) -> Option<InlineAssembly> {
+        None
+    }
+
+    fn load_value(&self, _: Width, symbol: &str, offset: usize) -> InlineAssembly {
+        InlineAssembly { text: format!("movabsq $${symbol}+{offset}, $0"), constraints: "=r", pure: false }
+    }
+
+    fn signal_fence(&self) -> Option<InlineAssembly> {
+        None
     }
 
     fn load_bound(&self, name: &str) -> InlineAssembly {
         let name = name.replace('$', "$$");
-        InlineAssembly { text: format!("movq {name}@GOTPCREL(%rip), $0"), constraints: "=r" }
+        InlineAssembly { text: format!("movq {name}@GOTPCREL(%rip), $0"), constraints: "=r", pure: false }
     }
 
     fn canonical_frame_address(&self) -> (&'static str, u64) {

@@ -66,17 +66,17 @@ fn changes(object: &[u8], values: &[i64]) -> Result<Vec<Change>, String> {
             let kind = relocation.r_type(endian, false);
             let length = (machine.objects.value_len)(kind.0)
                 .ok_or_else(|| format!("a value has a relocation of kind {kind:?}"))?;
-            let bytes = value.to_le_bytes()[..length].to_vec();
-            // The bytes that are left out repeat the sign.
-            let unused = i64::BITS - 8 * length as u32;
-            if value << unused >> unused != value {
-                return Err(format!("the value {value} is too wide for its place"));
-            }
             let at = relocation.r_offset.get(endian);
-            if at.checked_add(bytes.len() as u64).is_none_or(|end| end > target.sh_size(endian)) {
+            if at.checked_add(length as u64).is_none_or(|end| end > target.sh_size(endian)) {
                 return Err("a value lies behind the end of its section".to_owned());
             }
-            changes.push((target.sh_offset(endian).wrapping_add(at), bytes));
+            let at = target.sh_offset(endian).wrapping_add(at);
+            let bytes = usize::try_from(at).ok().and_then(|at| object.get(at..)?.get(..length));
+            let mut bytes = bytes.ok_or("a value lies behind its end")?.to_vec();
+            if !(machine.objects.write_value)(kind.0, &mut bytes, value) {
+                return Err(format!("the value {value} is too wide for its place"));
+            }
+            changes.push((at, bytes));
         }
         if left.len() < list.len() {
             let size = pod::bytes_of_slice(&left).len() as u64;

@@ -47,6 +47,7 @@ fn facts() -> Facts {
         working_directory: "/w".into(),
         pass_options: None,
         inputs: Inputs::default(),
+        untraced: None,
     }
 }
 

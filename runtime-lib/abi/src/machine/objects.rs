@@ -12,9 +12,12 @@ pub struct ObjectCode {
     /// The address that a call of a skeleton reaches, by the call's bytes and the address of its end; none if the bytes
     /// are no call.
     pub call_target: fn(call: &[u8], end: u64) -> Option<u64>,
+    /// Returns whether a local symbol of this name, without a type, only says that code or data begins.
+    pub marks_contents: fn(name: &str) -> bool,
     /// The bytes, counted from the place of a relocation of this kind, that a linker may write for it.
     pub written: fn(kind: u32) -> Range<isize>,
-    /// The length of a value for which a relocation of this kind stands, in bytes: a little-endian signed number. None
-    /// for a kind that does not stand for a plain number.
+    /// The number of bytes at the place of a relocation of this kind that a value changes, if one can stand there.
     pub value_len: fn(kind: u32) -> Option<usize>,
+    /// Writes such a value over the bytes there, or into the instruction there. False if it is too wide.
+    pub write_value: fn(kind: u32, bytes: &mut [u8], value: i64) -> bool,
 }

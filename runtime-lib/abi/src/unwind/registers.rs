@@ -31,7 +31,7 @@ impl<M: Unwind> Registers<M> {
     }
 
     /// The value of a register; None if it is not known.
-    pub(super) fn get(&self, number: usize) -> Option<u64> {
+    pub fn get(&self, number: usize) -> Option<u64> {
         let values = self.values.as_ref();
         (number < values.len() && self.known >> number & 1 == 1).then(|| values[number])
     }
@@ -39,6 +39,11 @@ impl<M: Unwind> Registers<M> {
     pub fn set(&mut self, number: usize, value: u64) {
         self.values.as_mut()[number] = value;
         self.known |= 1 << number;
+    }
+
+    /// The value of a register is not known any more.
+    pub fn forget(&mut self, number: usize) {
+        self.known &= !(1 << number);
     }
 
     /// Returns whether the program counter is known. The caller of an outermost function has none.

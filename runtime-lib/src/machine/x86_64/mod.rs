@@ -21,6 +21,12 @@ pub fn bound_version() -> *const u8 {
     version
 }
 
+/// The function that is installed so that the kernel calls the trampoline of signals: the trampoline itself. The kernel
+/// gives it a context even if it is installed as one that takes none.
+pub fn called_by_kernel(trampoline: usize) -> usize {
+    trampoline
+}
+
 /// The program counter of the code that a signal interrupted.
 ///
 /// # Safety

@@ -8,6 +8,7 @@ mod linker_inputs;
 mod local_functions;
 mod mixtures;
 mod objects;
+mod passed_checks;
 mod pic_code;
 mod reachability;
 mod replaceable;

@@ -276,16 +276,18 @@ fn every_point_with_exceptions() {
 #[test]
 fn every_point_of_a_library_of_an_encoded_program() {
     let work = work_folder("anywhere/called");
-    for (name, mode, library_mode) in in_turn(
+    for (name, mode, library_flags) in in_turn(
         0,
         [
-            ("link-module", "--pcce-mode=link", "--pcce-mode=module"),
-            ("lto-link", "--pcce-mode=lto", "--pcce-mode=link"),
-            ("lto-module", "--pcce-mode=lto", "--pcce-mode=module"),
+            ("link-link", "--pcce-mode=link", "--pcce-mode=link"),
+            ("link-module", "--pcce-mode=link", "--pcce-mode=module --pcce-trace"),
+            ("lto-link", "--pcce-mode=lto", "--pcce-mode=link --pcce-trace"),
+            ("lto-module", "--pcce-mode=lto", "--pcce-mode=module --pcce-trace"),
         ],
     ) {
         let library = work.join(format!("lib{name}.so"));
-        let flags = [library_mode, "--pcce-trace", "-O2", "-fPIC", "-shared", "-DLIBRARY"];
+        let flags = library_flags.split(' ').chain(["-O2", "-fPIC", "-shared", "-DLIBRARY"]);
+        let flags: Vec<&str> = flags.collect();
         let library = build(&library, "mixed.c", &flags, "(unsigned long)&__ehdr_start");
         let mut source = "int run(int, char **);\nint (*volatile pointer)(int, char **) = run;\n".to_owned();
         let numbers = 0..12;

@@ -10,8 +10,10 @@ pub const OBJECT_CODE: ObjectCode = ObjectCode {
     mark: [0x0f, 0x0b, b'P', b'C'],
     no_call: &[CALL, 0, 0, 0, 0],
     call_target,
+    marks_contents: |_| false,
     written,
     value_len,
+    write_value,
 };
 
 /// `call rel32`: the distance from its end follows.
@@ -61,4 +63,16 @@ fn value_len(kind: u32) -> Option<usize> {
         R_64 => Some(8),
         _ => None,
     }
+}
+
+/// A value is a little-endian signed number.
+fn write_value(_: u32, bytes: &mut [u8], value: i64) -> bool {
+    let all = value.to_le_bytes();
+    // The bytes that are left out repeat the sign.
+    let unused = i64::BITS.saturating_sub(8 * bytes.len() as u32);
+    let fits = bytes.len() <= all.len() && value << unused >> unused == value;
+    if fits {
+        bytes.copy_from_slice(&all[..bytes.len()]);
+    }
+    fits
 }

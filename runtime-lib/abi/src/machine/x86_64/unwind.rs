@@ -1,6 +1,6 @@
 //! The facts about x86-64 that the walk over stacks needs.
 
-use gimli::{Register, RegisterRule, UnwindContextStorage, UnwindTableRow};
+use gimli::{Register, RegisterRule, UnwindContextStorage, UnwindTableRow, Vendor};
 
 use super::X86_64;
 use crate::unwind::{Caller, Process, Registers, Unwind};
@@ -25,11 +25,13 @@ impl Unwind for X86_64 {
 
     const NO_VALUES: Self::Values = [0; REGISTERS];
     const PC: usize = RIP;
+    const RETURN_ADDRESS: usize = RIP;
     const SP: usize = RSP;
     const FRAME_POINTER: usize = RBP;
     const PRESERVED: u64 = 1 << RBX | 1 << RBP | 0b1111 << R12;
     // rax and rdx.
     const LANDING_PAD_ARGUMENTS: [Register; 2] = [Register(0), Register(1)];
+    const VENDOR: Vendor = Vendor::Default;
 
     fn interrupted<'p>(process: &mut impl Process<'p>, context: usize) -> Option<Registers<Self>> {
         // Words from the beginning of the structure on (`<sys/ucontext.h>`: `uc_mcontext.gregs` is at word 5), in the
@@ -49,6 +51,14 @@ impl Unwind for X86_64 {
         registers.is_astray =
             number == PAGE_FAULT && address as usize == registers.pc() || !is_canonical(registers.pc());
         Some(registers)
+    }
+
+    fn signal_context<'p>(_: &Registers<Self>, _: &mut impl Process<'p>) -> Option<usize> {
+        None
+    }
+
+    fn plain(address: u64) -> u64 {
+        address
     }
 
     fn caller_at_entry<'p>(

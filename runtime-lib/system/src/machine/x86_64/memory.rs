@@ -18,7 +18,7 @@ unsafe fn copy_16(to: *mut u8, from: *const u8) {
 }
 
 #[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
-unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+pub unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     // SAFETY: by the caller: `len` bytes, which do not overlap.
     unsafe {
         if len < 16 {
@@ -45,7 +45,7 @@ unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8
 }
 
 #[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
-unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+pub unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
     // SAFETY: by the caller: `len` bytes. The copy goes away from the overlap; the direction flag is clear again.
     unsafe {
         if (to as usize).wrapping_sub(from as usize) >= len {
@@ -60,7 +60,7 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u
 }
 
 #[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
-unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8 {
+pub unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8 {
     // SAFETY: by the caller: `len` bytes.
     unsafe {
         let words = u64::from(byte as u8) * 0x0101_0101_0101_0101;
@@ -75,7 +75,7 @@ unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8 {
 // Not inlined: the compiler turns calls with a known length into comparisons of words; inlined, they would be loops.
 #[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
 #[inline(never)]
-unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
+pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     for i in 0..len {
         // SAFETY: by the caller: `len` bytes each.
         let (a, b) = unsafe { (*a.add(i), *b.add(i)) };
@@ -88,13 +88,13 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
 
 #[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
 #[inline(never)]
-unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
+pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
     // SAFETY: passed on.
     unsafe { memcmp(a, b, len) }
 }
 
 #[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
-unsafe extern "C" fn strlen(text: *const c_void) -> usize {
+pub unsafe extern "C" fn strlen(text: *const c_void) -> usize {
     let left: usize;
     // SAFETY: by the caller: there is a zero.
     unsafe {
@@ -102,69 +102,4 @@ unsafe extern "C" fn strlen(text: *const c_void) -> usize {
             options(nostack, readonly));
     }
     !left - 1
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::vec::Vec;
-
-    const LENGTHS: std::ops::Range<usize> = 0..200;
-
-    fn bytes() -> Vec<u8> {
-        (0..600_u32).map(|i| (i * 37 % 251) as u8 + 1).collect()
-    }
-
-    type Copy = unsafe extern "C" fn(*mut u8, *const u8, usize) -> *mut u8;
-
-    fn check_copy(copy: Copy, len: usize, from: usize, to: usize) {
-        let (mut found, mut expected) = (bytes(), bytes());
-        expected.copy_within(from..from + len, to);
-        let all = found.as_mut_ptr();
-        // SAFETY: in the array; what may not overlap does not.
-        unsafe { assert_eq!(copy(all.add(to), all.add(from), len), all.add(to)) };
-        assert_eq!(found, expected, "{len} from {from} to {to}");
-    }
-
-    #[test]
-    fn copies_are_whole_and_no_larger() {
-        for len in LENGTHS {
-            for (to, from) in [(1, 300), (300, 3), (16, 400), (7, 7 + len.max(1))] {
-                check_copy(memcpy, len, from, to);
-            }
-        }
-    }
-
-    #[test]
-    fn moves_may_overlap() {
-        for len in LENGTHS {
-            for (to, from) in [(100, 101), (101, 100), (100, 100), (100, 130), (130, 100), (0, 399), (399, 0)]
-            {
-                check_copy(memmove, len, from, to);
-            }
-        }
-    }
-
-    #[test]
-    fn memory_is_filled_compared_and_measured() {
-        for len in LENGTHS {
-            for byte in [0, 1, 0xff, 0x1_80] {
-                let (mut found, mut expected) = (bytes(), bytes());
-                expected[5..5 + len].fill(byte as u8);
-                // SAFETY: in the array.
-                unsafe { memset(found.as_mut_ptr().add(5), byte, len) };
-                assert_eq!(found, expected, "{len} times {byte}");
-            }
-            let mut text = bytes();
-            text[len] = 0;
-            // SAFETY: there is a zero, and both have `len` bytes and one more.
-            unsafe {
-                assert_eq!(strlen(text.as_ptr().cast()), len);
-                let other = bytes();
-                assert_eq!(memcmp(text.as_ptr(), other.as_ptr(), len), 0);
-                assert!(memcmp(text.as_ptr(), other.as_ptr(), len + 1) < 0);
-                assert!(bcmp(other.as_ptr(), text.as_ptr(), len + 1) > 0);
-            }
-        }
-    }
 }

@@ -5,8 +5,14 @@ mod memory;
 
 use core::arch::{asm, global_asm};
 
-/// The size of a page in bytes.
+#[cfg(test)]
+pub(super) use self::memory::{bcmp, memcmp, memcpy, memmove, memset, strlen};
+
+/// The size in bytes of the smallest pages that a kernel may have.
 pub const PAGE_SIZE: usize = 4096;
+
+/// The size in bytes of the largest pages that a kernel may have.
+pub const LARGEST_PAGE: usize = PAGE_SIZE;
 
 /// The address of a symbol that need not be there, out of the table that the loader fills: null where nothing defines
 /// it.
