@@ -125,16 +125,18 @@ fn gdb_leaves_out_added_frames() {
     const RECORDING: &str = " [clone .pcce_recording]";
     let setting = setting();
     let source = repository().join("testsuite/crash/added_frames.cpp");
-    for (name, flags) in [
-        ("debug", &["-g"][..]),
-        ("bare", &[]),
-        ("traced", &["--pcce-trace"]),
-        ("module", &["--pcce-mode=module"]),
+    for (name, flags, place) in [
+        ("debug", &["-g"][..], "tree::stop"),
+        ("bare", &[], "tree::stop"),
+        // Calls enter recording bodies behind the instruction of the name.
+        ("traced", &["--pcce-trace"], "printf"),
+        ("module", &["--pcce-mode=module"], "tree::stop"),
     ] {
         let words = ["-O1", "-pthread", "-o", name];
         let mut compile = command(setting.prefix.join("bin/pcce-clang++"), &words);
         run(compile.args(flags).arg(&source).current_dir(&setting.folder)).expect_success();
-        let trace = ["set environment PCCE_TRACE=added.trace", "break tree::stop", "run"];
+        let stop = format!("break {place}");
+        let trace = ["set environment PCCE_TRACE=added.trace", &*stop, "run"];
         let all = gdb(setting, &[&trace[..], &["bt -no-filters", "kill"]].concat(), &[name]);
         let shown = gdb(setting, &[&trace[..], &["bt", "kill"]].concat(), &[name]);
         // Without addresses, which may differ from run to run, and the values of parameters.
