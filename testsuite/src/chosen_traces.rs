@@ -14,7 +14,7 @@ use crate::{artifact, command, json_lines, run};
 /// An event: its kind, its function, and the line of its place in the source.
 type Token = (String, String, u64);
 
-/// What a stream has: its events, up to one behind which nothing is compared, and whether these are all.
+/// The events of a stream, up to one behind which nothing is compared, and whether these are all.
 type Events = (Vec<Token>, bool);
 
 /// An activation, or a call of unknown code.

@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::runner::{
-    AARCH64, Emulated, check_report, compare_numbers, compile, decode, ordinary_lines,
+    AARCH64, Emulated, check_report, command_on, compare_numbers, compile, decode, ordinary_lines,
     show_output_difference, shown_lines,
 };
 use crate::{
@@ -354,9 +354,9 @@ fn check_trace(executable: &Path, wrong: &mut String) -> u64 {
 /// Compares its trace with those of functions that are chosen at random. Returns the number of events.
 fn check_choices(executable: &Path, folder: &Path, seed: u64, wrong: &mut String) -> u64 {
     // Larger ones are told by the counts of verify mode alone.
-    const MOST: u64 = 2 << 20;
+    const MAX_SIZE: u64 = 2 << 20;
     let whole = trace(executable);
-    if fs::metadata(&whole).is_ok_and(|file| file.len() > MOST) {
+    if fs::metadata(&whole).is_ok_and(|file| file.len() > MAX_SIZE) {
         return 0;
     }
     let start = || command_for(executable, None, INSTRUMENTED_SECONDS, folder);
@@ -388,12 +388,8 @@ fn run_for(
 fn command_for(executable: &Path, on: Option<&'static Emulated>, seconds: u64, folder: &Path) -> Command {
     let limit = format!("--cpu={seconds}:{}", seconds + 5);
     let mut command = command("prlimit", &[&limit, "--core=0", "--"]);
-    if let Some(machine) = on {
-        let emulator = machine.command(executable, &[]);
-        command.arg(emulator.get_program()).args(emulator.get_args());
-    } else {
-        command.arg(executable);
-    }
+    let program = command_on(on, executable, &[]);
+    command.arg(program.get_program()).args(program.get_args());
     command.current_dir(folder).env("PCCE_VERIFY_REPORT", report(executable));
     command.env("PCCE_NUMBERS", numbers(executable)).env("PCCE_TRACE", trace(executable));
     // Chunks begin at many places, and are read from there.

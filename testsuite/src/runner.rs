@@ -13,6 +13,7 @@ use self::build::run_plain;
 pub(crate) use self::build::shown_lines;
 use self::check::check_case;
 pub(crate) use self::check::{check_report, compare_numbers, decode, show_output_difference};
+pub(crate) use self::emulated::command_on;
 pub use self::emulated::{AARCH64, Emulated};
 use crate::directives::Program;
 use crate::turns::all_cases;

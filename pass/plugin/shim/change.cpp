@@ -80,17 +80,14 @@ void pcce_shim_call_at(LLVMModuleRef MR, const char *Name, size_t Len, LLVMValue
   End ? appendToGlobalDtors(M, F, 0) : appendToGlobalCtors(M, F, 0);
 }
 
-// A local function that calls F with its own arguments and returns the result. Returns the call, or the
-// invoke: exceptions that leave it pass a landing pad.
-LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) {
-  Function &F = *unwrap<Function>(V);
-  auto *T = Function::Create(F.getFunctionType(), GlobalValue::InternalLinkage, F.getAddressSpace(),
-                             StringRef(Name, Len), F.getParent());
+CallInst *addForwarder(Function &F, StringRef Name) {
+  auto *T = Function::Create(F.getFunctionType(), GlobalValue::InternalLinkage, F.getAddressSpace(), Name,
+                             F.getParent());
   T->copyAttributesFrom(&F);
   T->setLinkage(GlobalValue::InternalLinkage);
   T->setVisibility(GlobalValue::DefaultVisibility);
   T->setDLLStorageClass(GlobalValue::DefaultStorageClass);
-  // The check in front of F's prologue is F's alone.
+  // The instructions in front of F's prologue are F's alone.
   T->setPrologueData(nullptr);
   // The linker keeps one copy of F, and this one with it.
   T->setComdat(F.getComdat());
@@ -102,25 +99,33 @@ LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) 
   SmallVector<Value *, 8> Arguments;
   for (Argument &A : T->args())
     Arguments.push_back(&A);
-  // The call goes through a name of its own, since F's name may lead to another image's function.
-  Constant *Own = &F;
-  if (!F.hasLocalLinkage()) {
-    auto *A = GlobalAlias::create(F.getFunctionType(), F.getAddressSpace(), GlobalValue::PrivateLinkage,
-                                  StringRef(Name, Len) + ".own", &F, F.getParent());
-    A->setDSOLocal(true);
-    Own = A;
-  }
-  CallInst *Call = B.CreateCall(F.getFunctionType(), Own, Arguments);
+  CallInst *Call = B.CreateCall(F.getFunctionType(), &F, Arguments);
   Call->setCallingConv(F.getCallingConv());
   Call->setAttributes(F.getAttributes());
   if (F.getReturnType()->isVoidTy())
     B.CreateRetVoid();
   else
     B.CreateRet(Call);
-  EscapeEnumerator Escapes(*T, "pcce.unwind");
+  return Call;
+}
+
+// A local function that calls F with its own arguments and returns the result. Returns the call, or the
+// invoke: exceptions that leave it pass a landing pad.
+LLVMValueRef pcce_shim_make_thunk(LLVMValueRef V, const char *Name, size_t Len) {
+  Function &F = *unwrap<Function>(V);
+  CallInst *Call = addForwarder(F, StringRef(Name, Len));
+  Function &T = *Call->getFunction();
+  // The call goes through a name of its own, since F's name may lead to another image's function.
+  if (!F.hasLocalLinkage()) {
+    auto *Own = GlobalAlias::create(F.getFunctionType(), F.getAddressSpace(), GlobalValue::PrivateLinkage,
+                                    StringRef(Name, Len) + ".own", &F, F.getParent());
+    Own->setDSOLocal(true);
+    Call->setCalledOperand(Own);
+  }
+  EscapeEnumerator Escapes(T, "pcce.unwind");
   while (Escapes.Next())
     ;
-  for (Instruction &I : T->getEntryBlock())
+  for (Instruction &I : T.getEntryBlock())
     if (isa<CallBase>(I))
       return wrap(&I);
   llvm_unreachable("the entry block calls");

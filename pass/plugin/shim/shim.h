@@ -19,7 +19,9 @@
 namespace llvm {
 class CallBase;
 class CallInst;
+class Function;
 class ReturnInst;
+class StringRef;
 } // namespace llvm
 
 extern "C" {
@@ -134,3 +136,5 @@ inline constexpr char Compared[] = "pcce.compared";
 // The return that the call's block ends with, or the shared one that it branches to directly (code generation
 // duplicates it); null if there is none, or it returns another value.
 llvm::ReturnInst *returnOf(llvm::CallInst &Call);
+// A local function that calls F with its own arguments and returns the result. Returns the call.
+llvm::CallInst *addForwarder(llvm::Function &F, llvm::StringRef Name);

@@ -283,36 +283,14 @@ uint64_t pcce_shim_trace_room(LLVMValueRef V) {
 // A local function that calls F, which has no first bytes of its own yet, with its own arguments, then calls Returned,
 // which keeps all registers, and returns F's result. Returns the call of F.
 LLVMValueRef pcce_shim_trace_outside(LLVMValueRef V, const char *Name, size_t Len, const char *Returned) {
-  Function &F = *unwrap<Function>(V);
-  Module &M = *F.getParent();
-  auto *T = Function::Create(F.getFunctionType(), GlobalValue::InternalLinkage, F.getAddressSpace(),
-                             StringRef(Name, Len), &M);
-  T->copyAttributesFrom(&F);
-  T->setPersonalityFn(nullptr);
-  T->setLinkage(GlobalValue::InternalLinkage);
-  T->setVisibility(GlobalValue::DefaultVisibility);
-  T->setDLLStorageClass(GlobalValue::DefaultStorageClass);
-  T->setDSOLocal(true);
-  // The linker keeps one copy of F, and this one with it.
-  T->setComdat(F.getComdat());
-  T->removeFnAttr(Attribute::AlwaysInline);
-  if (!T->hasFnAttribute(Attribute::OptimizeNone))
-    T->addFnAttr(Attribute::Cold);
-  T->addFnAttr(Attribute::NoInline);
+  CallInst *Call = addForwarder(*unwrap<Function>(V), StringRef(Name, Len));
+  Function &T = *Call->getFunction();
+  T.setPersonalityFn(nullptr);
+  T.setDSOLocal(true);
   // LLVM does not know that the assembly calls.
-  T->addFnAttr(Attribute::NoRedZone);
-  IRBuilder<> B(BasicBlock::Create(F.getContext(), "", T));
-  SmallVector<Value *, 8> Arguments;
-  for (Argument &A : T->args())
-    Arguments.push_back(&A);
-  CallInst *Call = B.CreateCall(F.getFunctionType(), &F, Arguments);
-  Call->setCallingConv(F.getCallingConv());
-  Call->setAttributes(F.getAttributes());
-  machineOf(M).Traces->callKeepingRegisters(B, Returned, "");
-  if (F.getReturnType()->isVoidTy())
-    B.CreateRetVoid();
-  else
-    B.CreateRet(Call);
+  T.addFnAttr(Attribute::NoRedZone);
+  IRBuilder<> B(Call->getNextNode());
+  machineOf(*T.getParent()).Traces->callKeepingRegisters(B, Returned, "");
   return wrap(Call);
 }
 

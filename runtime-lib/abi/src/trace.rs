@@ -282,6 +282,9 @@ pub struct Row {
     pub file: i32,
 }
 
+// `module.s` of the tracer has a row of zeros.
+const _: () = assert!(size_of::<Row>() == 24);
+
 /// Length of the instruction with which functions begin that may be entered from outside, in code of the only machine
 /// [that has traces](crate::machine::Machine::entry_len).
 pub const ENTRY_LEN: u64 = x86_64::ENTRY_LEN;

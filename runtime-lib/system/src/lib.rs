@@ -12,6 +12,8 @@ pub mod early;
 pub mod image;
 pub mod machine;
 pub mod maps;
+#[cfg(any(test, feature = "freestanding"))]
+mod memory;
 pub mod output;
 pub mod settled;
 pub mod shared;

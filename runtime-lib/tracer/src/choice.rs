@@ -136,7 +136,7 @@ fn patterns(variable: usize) -> impl Iterator<Item = &'static [u8]> {
 /// Returns whether a text is one for which the pattern stands.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
-    // What follows the last star, and the text from where on it was compared.
+    // The pattern behind the last star, and the text with which that was compared.
     let mut again: Option<(&[u8], &[u8])> = None;
     loop {
         match (pattern.split_first(), text.split_first()) {
@@ -249,9 +249,10 @@ pub fn is_made() -> bool {
 /// The second bodies of an image that are left out.
 pub fn left_out(image: &Image) -> impl Iterator<Item = usize> {
     let within = image.start.addr()..image.end.addr();
-    let rows = tables().filter(move |rows| within.contains(&rows.as_ptr().addr())).flatten();
-    let functions = rows.filter_map(Function::of).filter(Function::is_left_out);
-    functions.map(|function| function.second).filter(|_| is_made())
+    // Without a choice no code is read.
+    let is_made = is_made();
+    let rows = tables().filter(move |rows| is_made && within.contains(&rows.as_ptr().addr())).flatten();
+    rows.filter_map(Function::of).filter(Function::is_left_out).map(|function| function.second)
 }
 
 /// The place where the body that does not record goes on, if this second body is left out.

@@ -3,9 +3,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Case, Emulated, Shown, compile};
+use super::{Case, Emulated, Shown, command_on, compile};
 use crate::directives::{Loading, Program};
-use crate::{Output, artifact, command, llvm, repository, run};
+use crate::{Output, artifact, llvm, repository, run};
 
 /// The compiler, the wrapper or clang itself, and the flags of both.
 fn compiler(program: &Program, instrumented: bool) -> PathBuf {
@@ -35,13 +35,7 @@ impl Built {
         let preloaded: Vec<&OsStr> = of(Loading::Preloaded).collect();
         let variables = [("LD_PRELOAD", preloaded.join(OsStr::new(":")))];
         let variables = if preloaded.is_empty() { &[][..] } else { &variables };
-        let mut command = match self.on {
-            Some(machine) => machine.command(&self.path, variables),
-            None => command(&self.path, &[]),
-        };
-        if self.on.is_none() {
-            command.envs(variables.iter().map(|(name, value)| (name, value)));
-        }
+        let mut command = command_on(self.on, &self.path, variables);
         command.args(of(Loading::Loaded));
         command
     }

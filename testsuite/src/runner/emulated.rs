@@ -36,16 +36,22 @@ impl Emulated {
     pub fn flag(&self) -> String {
         format!("--target={}", self.triple)
     }
+}
 
-    /// The command that runs a program. `variables` are those that would change the emulator itself.
-    pub fn command(&self, program: &Path, variables: &[(&str, OsString)]) -> Command {
-        let mut emulator = command(self.emulator, &["-L", self.root]);
-        for (name, value) in variables {
-            let mut variable = OsString::from(format!("{name}="));
-            variable.push(value);
-            emulator.arg("-E").arg(variable);
-        }
-        emulator.arg(program);
-        emulator
+/// The command that runs a program on a machine, or on this one. The program gets further variables, which the emulator
+/// must not have.
+pub fn command_on(machine: Option<&Emulated>, program: &Path, variables: &[(&str, OsString)]) -> Command {
+    let Some(machine) = machine else {
+        let mut command = command(program, &[]);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        return command;
+    };
+    let mut emulator = command(machine.emulator, &["-L", machine.root]);
+    for (name, value) in variables {
+        let mut variable = OsString::from(format!("{name}="));
+        variable.push(value);
+        emulator.arg("-E").arg(variable);
     }
+    emulator.arg(program);
+    emulator
 }

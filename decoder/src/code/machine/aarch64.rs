@@ -120,7 +120,7 @@ impl Machine for AArch64 {
     }
 }
 
-/// What a register is known to hold, from the instructions before one in the order of their addresses.
+/// The known value of a register, from the instructions before one in the order of their addresses.
 #[derive(Clone, Copy, Default)]
 enum Known {
     #[default]

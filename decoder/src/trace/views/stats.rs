@@ -33,7 +33,7 @@ pub struct Stats {
 /// Bits for the entry of a traced function from one that is left out, about: most are those that were expected.
 const ENTRY: u64 = 4;
 /// Functions that spare a smaller part of the bits are left out of the list of those that pay.
-const LEAST: f64 = 0.01;
+const MIN_SHARE: f64 = 0.01;
 
 /// Reads some streams.
 pub fn stats<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stream>) -> io::Result<Stats> {
@@ -41,7 +41,7 @@ pub fn stats<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stre
     let mut stats = Stats::default();
     let mut nodes = vec![0; tables.node_count()];
     let mut functions = vec![0; tables.function_count()];
-    // What it would cost to leave them out: a bit for each call of them, and the entries of those that they call.
+    // Leaving a function out costs a bit for each call of it, and the entries of the functions that it calls.
     let mut instead = vec![0; tables.function_count()];
     for stream in streams {
         stats.streams += 1;
@@ -76,7 +76,7 @@ pub fn stats<'t>(reader: &Reader<'t>, streams: impl IntoIterator<Item = &'t Stre
         rows.sort_by_key(|(number, cost)| (std::cmp::Reverse(*cost), *number));
         rows
     };
-    let least = ((stats.bits + 64 * stats.words) as f64 * LEAST) as u64;
+    let least = ((stats.bits + 64 * stats.words) as f64 * MIN_SHARE) as u64;
     let spared =
         functions.iter().zip(instead).map(|(&cost, instead): (&u64, u64)| cost.saturating_sub(instead));
     stats.spared = most(spared.map(|spared| if spared > least { spared } else { 0 }).collect());

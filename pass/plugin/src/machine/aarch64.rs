@@ -3,7 +3,7 @@
 use pcce_abi::machine::{self as abi, aarch64::MACHINE};
 use pcce_model::bound::Width;
 
-use super::{InlineAssembly, Machine, Refer};
+use super::{InlineAssembly, Machine, Refer, is_own_label};
 
 pub struct AArch64;
 
@@ -96,15 +96,6 @@ impl Machine for AArch64 {
     fn canonical_frame_address(&self) -> (&'static str, u64) {
         ("llvm.sponentry.p0", 0)
     }
-}
-
-/// Returns whether a label is one of the assembly itself: `1f`, `.Lx`, or an operand of `asm goto`.
-fn is_own_label(label: &str) -> bool {
-    label.starts_with(|c: char| c.is_ascii_digit())
-        || label.starts_with(".L")
-        || label
-            .strip_prefix("${")
-            .is_some_and(|rest| rest.split('}').next().is_some_and(|rest| rest.ends_with(":l")))
 }
 
 #[cfg(test)]

@@ -71,6 +71,15 @@ pub struct InlineAssembly {
     pub pure: bool,
 }
 
+/// Returns whether text begins with a label of the assembly itself: `1f`, `.Lx`, or an operand of `asm goto`.
+fn is_own_label(label: &str) -> bool {
+    label.starts_with(|c: char| c.is_ascii_digit())
+        || label.starts_with(".L")
+        || label
+            .strip_prefix("${")
+            .is_some_and(|rest| rest.split('}').next().is_some_and(|rest| rest.ends_with(":l")))
+}
+
 /// All machines. Modules without a target triple, and those of other machines, are taken for modules of the
 /// first: code generation reports what it cannot do.
 const MACHINES: [&dyn Machine; 2] = [&x86_64::X86_64, &aarch64::AArch64];

@@ -3,7 +3,7 @@
 use pcce_abi::machine::{self as abi, x86_64::MACHINE};
 use pcce_model::bound::Width;
 
-use super::{InlineAssembly, Machine, Refer};
+use super::{InlineAssembly, Machine, Refer, is_own_label};
 
 pub struct X86_64;
 
@@ -37,13 +37,7 @@ impl Machine for X86_64 {
         let jumps_out = |(at, jump): (usize, &str)| {
             let before = assembly[..at].chars().next_back();
             let rest = assembly[at + jump.len()..].trim_start_matches(['q', '\t', ' ']);
-            // `1f`, `.Lx`, and labels that are operands of `asm goto`.
-            let label = rest.starts_with(|c: char| c.is_ascii_digit())
-                || rest.starts_with(".L")
-                || rest
-                    .strip_prefix("${")
-                    .is_some_and(|r| r.split('}').next().is_some_and(|r| r.ends_with(":l")));
-            !before.is_some_and(is_word) && !label
+            !before.is_some_and(is_word) && !is_own_label(rest)
         };
         assembly.split(|c| !is_word(c)).any(is_call) || assembly.match_indices("jmp").any(jumps_out)
     }

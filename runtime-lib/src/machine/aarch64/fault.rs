@@ -2,15 +2,14 @@
 
 use core::arch::{asm, global_asm};
 use core::ffi::c_int;
-use core::ptr::null_mut;
 
-use pcce_system::machine::{stack_pointer, thread_pointer};
+use pcce_system::machine::thread_pointer;
 
 use crate::abi::Tls;
-use crate::fiber::UNKNOWN_LINK;
+use crate::abi::machine::aarch64::SIGNAL_CONTEXT;
+use crate::fault::{refused, unknown_block};
 use crate::own::Own;
 use crate::state::tls;
-use crate::sys;
 use crate::unwind::Process as _;
 
 unsafe extern "C" {
@@ -50,20 +49,11 @@ pub unsafe fn fault_of(signal: c_int, context: *mut libc::ucontext_t) {
     unsafe { (*context).uc_mcontext.pc = place as u64 };
 }
 
-/// The bytes of the kernel's frame of a signal before its context: the information about the signal.
-const BEFORE_CONTEXT: usize = 128;
-
-/// Ends a signal handler by a system call, as its return would. If a sandbox refused that call after a plain return,
-/// unknown instructions would follow; here, the signal that was sent again is delivered. Returns if the kernel's
-/// context is not within `near` bytes: sanitizers call handlers with copies.
+/// Ends a signal handler, as its return does. Calls [`refused`] if the kernel refuses that.
 ///
 /// # Safety
-/// Called by a signal handler with what the kernel gave.
-pub unsafe fn go_back(context: *const libc::ucontext_t, signal: c_int, near: usize) {
-    let own = stack_pointer();
-    if !(own..own.saturating_add(near)).contains(&context.addr()) {
-        return;
-    }
+/// Called by a signal handler with what the kernel gave. The context is on the stack, where the kernel expects it.
+pub unsafe fn return_from_signal(context: *const libc::ucontext_t, signal: c_int) -> ! {
     // SAFETY: by the contract. The frame is where the kernel expects it; nothing below it is used any more.
     unsafe {
         asm!(
@@ -73,24 +63,13 @@ pub unsafe fn go_back(context: *const libc::ucontext_t, signal: c_int, near: usi
             "mov w0, w20",
             "bl {refused}",
             "udf #0",
-            frame = in(reg) context.byte_sub(BEFORE_CONTEXT),
+            frame = in(reg) context.byte_sub(SIGNAL_CONTEXT),
             number = const libc::SYS_rt_sigreturn,
             refused = sym refused,
             // The system call preserves it.
             in("x20") signal,
             options(noreturn),
         );
-    }
-}
-
-/// The kernel refuses to end the handler: has the signal delivered.
-unsafe extern "C" fn refused(signal: c_int) {
-    let set = 1_u64 << (signal - 1);
-    let arguments = [libc::SIG_UNBLOCK as usize, &raw const set as usize, 0, 8, 0, 0];
-    // SAFETY: the signal's action is not the handler any more; else the process ends here.
-    unsafe {
-        sys::call(libc::SYS_rt_sigprocmask, arguments);
-        sys::call(libc::SYS_exit_group, [128 + signal as usize, 0, 0, 0, 0, 0]);
     }
 }
 
@@ -109,19 +88,8 @@ pub unsafe fn sound_thread() -> Option<Found> {
     if table != 0 && process.word(table).is_some() {
         return None;
     }
-    let unknown = Tls {
-        id: 0,
-        top: UNKNOWN_LINK,
-        shadow: null_mut(),
-        busy: 1,
-        shadow_left: 0,
-        creation: null_mut(),
-        stack_low: 0,
-        stack_high: 0,
-        call: core::ptr::null(),
-    };
     // SAFETY: by the contract: this thread's block.
-    unsafe { Some(Found(tls().replace(unknown))) }
+    unsafe { Some(Found(tls().replace(unknown_block()))) }
 }
 
 impl Drop for Found {

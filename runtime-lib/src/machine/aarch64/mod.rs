@@ -7,9 +7,9 @@ mod jump;
 use core::arch::{asm, global_asm};
 
 use crate::Registers;
-use crate::abi::machine::aarch64::{PC, SP};
+use crate::abi::machine::aarch64::{PC, SIGNAL_CONTEXT, SIGNAL_RETURN, SP};
 
-pub use self::fault::{fault_of, go_back, sound_thread};
+pub use self::fault::{fault_of, return_from_signal, sound_thread};
 pub use self::jump::{SAVED_AT, jump_target};
 
 /// The address of the runtime's version, as the loader has bound its name: in another runtime, if that comes first.
@@ -28,8 +28,8 @@ unsafe extern "C" {
 }
 
 // The kernel gives a context only to handlers that are installed as ones that take it (`SA_SIGINFO`), but its frame on
-// the stack always holds one. A handler that returns to the instructions `mov x8, #139; svc #0` was called by the
-// kernel, and not by a sanitizer.
+// the stack always holds one. A handler that returns to the instructions of SIGNAL_RETURN was called by the kernel, and
+// not by a sanitizer.
 global_asm!(
     ".pushsection .text.__pcce_signal_entry,\"ax\",@progbits",
     ".hidden __pcce_signal_entry",
@@ -39,18 +39,23 @@ global_asm!(
     "__pcce_signal_entry:",
     ".cfi_startproc",
     "ldr x9, [x30]",
-    "mov x10, #0x1168",
-    "movk x10, #0xd280, lsl #16",
-    "movk x10, #0x0001, lsl #32",
-    "movk x10, #0xd400, lsl #48",
+    "mov x10, {return_0}",
+    "movk x10, {return_1}, lsl #16",
+    "movk x10, {return_2}, lsl #32",
+    "movk x10, {return_3}, lsl #48",
     "cmp x9, x10",
     "b.ne 2f",
     "mov x1, sp",
-    "add x2, sp, #128",
+    "add x2, sp, {context}",
     "2: b __pcce_signal_trampoline",
     ".cfi_endproc",
     ".size __pcce_signal_entry, . - __pcce_signal_entry",
     ".popsection",
+    return_0 = const SIGNAL_RETURN & 0xffff,
+    return_1 = const SIGNAL_RETURN >> 16 & 0xffff,
+    return_2 = const SIGNAL_RETURN >> 32 & 0xffff,
+    return_3 = const SIGNAL_RETURN >> 48,
+    context = const SIGNAL_CONTEXT,
 );
 
 /// The function that is installed so that the kernel calls the trampoline of signals, with a context always.

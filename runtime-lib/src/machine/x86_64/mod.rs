@@ -8,7 +8,7 @@ use core::arch::asm;
 
 use crate::Registers;
 
-pub use self::fault::{fault_of, go_back, sound_thread};
+pub use self::fault::{fault_of, return_from_signal, sound_thread};
 pub use self::jump::{SAVED_AT, jump_target};
 
 /// The address of the runtime's version, as the loader has bound its name: in another runtime, if that comes first.

@@ -1,6 +1,7 @@
-//! Tests of the functions that each machine has in the place of libc's.
+//! Tests of the functions that are in the place of libc's.
 
-use super::{bcmp, memcmp, memcpy, memmove, memset, strlen};
+use super::{memcpy, memmove, memset, strlen};
+use crate::memory::{bcmp, memcmp};
 use std::vec::Vec;
 
 const LENGTHS: std::ops::Range<usize> = 0..200;

@@ -1,15 +1,4 @@
-// A switch of stacks in assembly, as fiber libraries have it: keeps the registers of the ABI on the stack that is left.
-#ifndef SWITCH_H
-#define SWITCH_H
-#include <stdint.h>
-#include <stdlib.h>
-
-// Leaves the current stack, with its pointer in *from, for the one with the pointer to.
-#ifdef __cplusplus
-extern "C"
-#endif
-void switch_stack(void **from, void *to);
-
+// `switch_stack` keeps the registers of the ABI on the stack that is left.
 __asm__(".pushsection .text\n"
         ".globl switch_stack\n"
         ".type switch_stack, @function\n"
@@ -39,4 +28,3 @@ static inline void *new_stack(void *memory, size_t size, void (*entry)(void)) {
   top[20] = (uintptr_t)entry;
   return top;
 }
-#endif

@@ -29,7 +29,7 @@ fn shown(program: &Path, (variable, value): (&str, &str), arguments: &[&Path]) -
     shown.lines().skip(1).map(|line| line.get(8..).unwrap_or("").trim_end().to_owned()).collect()
 }
 
-/// What is chosen is in the trace, with its calls of what is not. All else is not.
+/// The trace has the chosen functions, with their calls of others. It has nothing else.
 #[test]
 fn what_is_chosen_is_recorded() {
     let cases = ["link", "lto", "module"].into_iter().flat_map(|mode| [(mode, "-O0"), (mode, "-O2")]);

@@ -7,7 +7,7 @@ mod unwind;
 use super::Machine;
 
 #[cfg(feature = "unwind")]
-pub use self::unwind::{PC, SP};
+pub use self::unwind::{PC, SIGNAL_CONTEXT, SIGNAL_RETURN, SP};
 
 /// The machine, by its facts.
 pub const MACHINE: Machine =

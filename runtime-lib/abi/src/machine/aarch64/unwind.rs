@@ -22,9 +22,10 @@ const PRESERVED: u64 = 0x7ff << 19;
 
 /// The instructions to which signal handlers return, in the vDSO or in the C library: `mov x8, #139; svc #0`. (The
 /// unwind tables of the vDSO do not say where the registers are.)
-const SIGNAL_RETURN: u64 = 0xd400_0001_d280_1168;
-/// How far the context is above the stack pointer then: behind the information about the signal.
-const CONTEXT: usize = 128;
+pub const SIGNAL_RETURN: u64 = 0xd400_0001_d280_1168;
+/// How far the context is above the stack pointer where a handler begins and returns to: behind the information about
+/// the signal.
+pub const SIGNAL_CONTEXT: usize = 128;
 
 impl UnwindContextStorage<usize> for AArch64 {
     type Rules = [(Register, RegisterRule<usize>); RULES];
@@ -68,7 +69,7 @@ impl Unwind for AArch64 {
             4 => process.word(pc - 4)? >> 32 | process.word(pc.checked_add(4)?)? << 32,
             _ => return None,
         };
-        (instructions == SIGNAL_RETURN).then(|| registers.sp().checked_add(CONTEXT)).flatten()
+        (instructions == SIGNAL_RETURN).then(|| registers.sp().checked_add(SIGNAL_CONTEXT)).flatten()
     }
 
     fn plain(address: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! The functions of libc that compiled code calls by itself: copies, comparisons and the like.
+//! The functions of libc that compiled code calls by itself: copies and the like.
 //!
 //! Only this library sees these (`scripts/build-runtime` keeps them from being visible): it needs no symbols of libc
 //! for them, and the program's own, which may be instrumented or damaged, are not called by signal handlers.
@@ -107,27 +107,6 @@ pub unsafe extern "C" fn memset(to: *mut u8, byte: c_int, len: usize) -> *mut u8
         );
     }
     to
-}
-
-// Not inlined: the compiler turns calls with a known length into comparisons of words; inlined, they would be loops.
-#[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
-#[inline(never)]
-pub unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
-    for i in 0..len {
-        // SAFETY: by the caller: `len` bytes each.
-        let (a, b) = unsafe { (*a.add(i), *b.add(i)) };
-        if a != b {
-            return c_int::from(a) - c_int::from(b);
-        }
-    }
-    0
-}
-
-#[cfg_attr(feature = "freestanding", unsafe(no_mangle))]
-#[inline(never)]
-pub unsafe extern "C" fn bcmp(a: *const u8, b: *const u8, len: usize) -> c_int {
-    // SAFETY: passed on.
-    unsafe { memcmp(a, b, len) }
 }
 
 #[cfg_attr(feature = "freestanding", unsafe(no_mangle))]

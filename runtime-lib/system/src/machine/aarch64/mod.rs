@@ -6,7 +6,7 @@ mod memory;
 use core::arch::{asm, global_asm};
 
 #[cfg(test)]
-pub(super) use self::memory::{bcmp, memcmp, memcpy, memmove, memset, strlen};
+pub(super) use self::memory::{memcpy, memmove, memset, strlen};
 
 /// The size in bytes of the smallest pages that a kernel may have.
 pub const PAGE_SIZE: usize = 4096;
