@@ -150,3 +150,5 @@ int main(int argc, char **argv) {
   walk(steps - place, seed + 1);
   return 0;
 }
+
+void *const witness_functions[] = {odd, even, deep, take, walk, worker, handler, special, main, NULL};

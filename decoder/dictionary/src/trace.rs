@@ -39,6 +39,100 @@ pub const MAGIC: [u8; 8] = *b"PCCEtcfg";
 pub const VERSION: u32 = 3;
 pub const HEADER_LEN: usize = 24;
 
+/// One of several programs that share a trace (distributed-program-tracing.txt): it writes its share of the bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// From 0.
+    pub number: u32,
+    /// The number of programs.
+    pub count: u32,
+    /// Which program writes which bits depends on it.
+    pub seed: u64,
+}
+
+/// The largest number of programs that share a trace.
+pub const MAX_PARTS: u32 = 1000;
+
+impl std::fmt::Display for Part {
+    /// For example `2/6:0`: the second program of six, with seed 0.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}:{}", self.number + 1, self.count, self.seed)
+    }
+}
+
+impl std::str::FromStr for Part {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (part, seed) = text.split_once(':')?;
+            let (number, count) = part.split_once('/')?;
+            let (number, count): (u32, u32) = (number.parse().ok()?, count.parse().ok()?);
+            let part = Self { number: number.checked_sub(1)?, count, seed: seed.parse().ok()? };
+            (part.number < count && count <= MAX_PARTS).then_some(part)
+        };
+        parse().ok_or("a part is named as 2/6:0, by its number, how many there are, and a seed")
+    }
+}
+
+/// The programs, from 0, that write the bits of a class ([`classes`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writers {
+    pub owner: u32,
+    /// Another one, for a quarter of the classes: readers compare what both have written.
+    pub checker: Option<u32>,
+}
+
+impl Writers {
+    /// Returns whether a program, by its number from 0, is one of them.
+    #[must_use]
+    pub fn has(&self, number: u32) -> bool {
+        self.owner == number || self.checker == Some(number)
+    }
+}
+
+impl Part {
+    /// The programs that write the bits of a class of a function with this linkage name.
+    #[must_use]
+    pub fn writers(&self, function: &str, class: u32) -> Writers {
+        // FNV-1a, then the finalizer of SplitMix64, since the lowest bits count.
+        let bytes = function.bytes().chain(class.to_le_bytes()).chain(self.seed.to_le_bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let hash = hash ^ hash >> 31;
+        let (count, further) = (u64::from(self.count), hash / u64::from(self.count));
+        let owner = hash % count;
+        let checker =
+            (count > 1 && further % 4 == 0).then(|| (owner + 1 + further / 4 % (count - 1)) % count);
+        Writers { owner: owner as u32, checker: checker.map(|checker| checker as u32) }
+    }
+}
+
+/// The class of each of a function's nodes: the least node that is in a set with it, or in a set with one that is, and
+/// so on. A reader that knows which set comes next so knows the class, whose bits are all in one place (Theorem 2 of
+/// distributed-program-tracing.txt: any assignment of such classes can be merged).
+#[must_use]
+pub fn classes(sets: &[Vec<u32>], nodes: usize) -> Vec<u32> {
+    fn find(least: &mut [u32], node: u32) -> u32 {
+        let mut root = node;
+        while least[root as usize] != root {
+            root = least[root as usize];
+        }
+        least[node as usize] = root;
+        root
+    }
+    let mut least: Vec<u32> = (0..nodes as u32).collect();
+    for pair in sets.iter().flat_map(|set| set.windows(2)) {
+        let (a, b) = (find(&mut least, pair[0]), find(&mut least, pair[1]));
+        least[a.max(b) as usize] = a.min(b);
+    }
+    (0..nodes as u32).map(|node| find(&mut least, node)).collect()
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Traced {
@@ -52,6 +146,10 @@ pub struct Traced {
     /// Linkage names.
     pub names: Vec<String>,
     pub functions: Vec<Function>,
+    /// The part, if the program is one of several that share a trace. The bits of other parts' classes are in the
+    /// tables, too, and are not written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub part: Option<Part>,
     /// The number of functions of other modules that [`Kind::Other`] calls.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub others: u32,
@@ -289,5 +387,6 @@ impl Traced {
                     && node.locations.iter().all(location)
                     && node.lines.iter().all(|&(file, ..)| (file as usize) < self.files.len())
             })
+            && self.part.is_none_or(|part| part.number < part.count && part.count <= MAX_PARTS)
     }
 }

@@ -1,29 +1,33 @@
-//! `pcce trace collect`: a program is run several times, each run keeps a part of its trace, and the parts
-//! are put together (distributed-program-tracing.txt). The runs leave their files in a folder beside the trace,
-//! so the same command can continue after an interruption.
+//! `pcce trace collect`: programs that share a trace are run, and the parts are put together
+//! (distributed-program-tracing.txt). The runs leave their files in a folder beside the trace, so the same command can
+//! continue after an interruption.
 
 mod engine;
 mod folder;
+mod proven;
 mod run;
 mod slurm;
 
 use std::fs;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use indicatif::HumanBytes;
-use pcce::style::Style;
-use pcce::trace::{Difference, PartFile, PartsError, Programs, What, merge};
+use pcce::trace::proven::PartsError as ProvenError;
+use pcce::trace::{PartFile, PartsError, Split, merge};
 
 use self::folder::{Folder, Plan};
 use self::run::Ended;
 use super::profile::spare_inputs;
+use super::split::{open_or_make, programs_of};
 use super::{Status, note};
 
-pub(super) const COLLECT_HELP: &str = "The command is run once for each part, with the same arguments, environment and standard input. The runs must do the
-same; if one did not, it is told where, and there is no trace. Addresses are not random in the runs (setarch -R).
+pub(super) const COLLECT_HELP: &str = "The program is linked with --pcce-keep. Of it, N programs are made, each of which records a part of its calls
+(`pcce trace split`), unless they are there already. Each is run once, with the same arguments, environment and standard
+input. The runs must do the same; if one did not, it is told where, and there is no trace. Addresses are not random in
+the runs (setarch -R).
 
 Parts that are there are not run again: the same command goes on after an interruption. What the runs leave is in
 FILE.parts, and is removed at the end. sbatch and GNU parallel read their own variables (SBATCH_PARTITION, PARALLEL).
@@ -50,6 +54,10 @@ pub struct CollectArgs {
     /// Each run begins in an empty folder of its own
     #[arg(long)]
     pub own_folders: bool,
+    /// Run the program itself, in any mode, and prove that the runs did the same: each decides and checks the whole
+    /// trace, and writes a part of it
+    #[arg(long)]
+    pub prove: bool,
     /// Keep what the runs leave
     #[arg(long)]
     pub keep: bool,
@@ -59,7 +67,7 @@ pub struct CollectArgs {
     /// The trace to write
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// The program, built with --pcce-trace, and its arguments
+    /// The program, built with --pcce-trace and linked with --pcce-keep, and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }
@@ -80,9 +88,12 @@ pub enum Engine {
 pub struct MergeArgs {
     /// The program
     pub program: PathBuf,
-    /// The parts, in their order: files that PCCE_TRACE named in runs with PCCE_TRACE_PART=1/N, 2/N and so on
+    /// The parts, in their order: files that PCCE_TRACE named in runs of PROGRAM.pcce-part-1-of-N and so on
     #[arg(required = true, value_name = "PART")]
     pub parts: Vec<PathBuf>,
+    /// The parts are of runs of PROGRAM itself, with PCCE_TRACE_PART=1/N and so on
+    #[arg(long)]
+    pub prove: bool,
     /// The trace to write
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
@@ -90,6 +101,10 @@ pub struct MergeArgs {
 
 /// Runs the parts that are missing, and puts all together.
 pub fn collect(args: &CollectArgs) -> anyhow::Result<Status> {
+    let chooses = |name: &&&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if let Some(name) = ["PCCE_TRACE_ONLY", "PCCE_TRACE_SKIP"].iter().find(chooses).filter(|_| !args.prove) {
+        bail!("{name} is set: functions can be chosen with --prove only");
+    }
     let plan = Plan::new(args)?;
     let path = folder::beside(&args.output)?;
     if args.dry_run {
@@ -100,6 +115,7 @@ pub fn collect(args: &CollectArgs) -> anyhow::Result<Status> {
         engine::print(args, &path, &missing)?;
         return Ok(Status::Done);
     }
+    let split = if args.prove { None } else { Some(open_or_make(&plan.program, args.parts)?) };
     let folder = Folder::open(path, plan)?;
     let missing = folder.missing(args.parts);
     if missing.len() < args.parts as usize {
@@ -108,7 +124,10 @@ pub fn collect(args: &CollectArgs) -> anyhow::Result<Status> {
     engine::run(args, &folder, &missing)?;
     check_ends(&folder)?;
     let files: Vec<PathBuf> = (1..=args.parts).map(|part| folder.trace(part)).collect();
-    let result = put_together(Path::new(&folder.plan.program), &files, &args.output);
+    let result = match &split {
+        Some(split) => put_together(split, &files, &args.output),
+        None => proven::put_together(&folder.plan.program, &files, &args.output),
+    };
     let error = match result {
         Ok(status) => {
             if status == Status::Done {
@@ -129,16 +148,14 @@ pub fn collect(args: &CollectArgs) -> anyhow::Result<Status> {
         Err(error) => error,
     };
     // The next call of the same command runs such a part again.
-    match error.downcast_ref() {
-        Some(PartsError::Cut { part, .. }) => folder.run_again(*part)?,
-        Some(PartsError::NoPart(path)) => {
-            let is_it = |part: &u32| folder.trace(*part) == *path;
-            if let Some(part) = (1..=args.parts).find(is_it) {
-                folder.run_again(part)?;
-            }
+    let cut = match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(PartsError::Cut { part, .. }), _) | (_, Some(ProvenError::Cut { part, .. })) => Some(*part),
+        (Some(PartsError::NoPart(path)), _) | (_, Some(ProvenError::NoPart(path))) => {
+            (1..=args.parts).find(|part| folder.trace(*part) == *path)
         }
-        _ => {}
-    }
+        _ => None,
+    };
+    cut.map_or(Ok(()), |part| folder.run_again(part))?;
     let go_on = format!("the parts are kept in {}; the same command goes on", folder.path.display());
     Err(error.context(go_on))
 }
@@ -159,7 +176,12 @@ pub fn collect_part(path: &Path, part: u32) -> anyhow::Result<Status> {
 /// Puts parts together that were run without `collect`.
 pub fn merge_parts(args: &MergeArgs) -> anyhow::Result<Status> {
     spare_inputs(&args.output)?;
-    put_together(&args.program, &args.parts, &args.output)
+    if args.prove {
+        return proven::put_together(&args.program, &args.parts, &args.output);
+    }
+    let programs = programs_of(&args.program, args.parts.len() as u32);
+    let split = Split::open(&args.program, &programs).context("`pcce trace split` makes these programs")?;
+    put_together(&split, &args.parts, &args.output)
 }
 
 /// Checks that all runs have ended, and in the same way.
@@ -235,59 +257,41 @@ fn has(parts: &[u32]) -> String {
     }
 }
 
-fn put_together(program: &Path, files: &[PathBuf], to: &Path) -> anyhow::Result<Status> {
-    let count = files.len() as u32;
-    let open = |(part, path): (u32, &PathBuf)| PartFile::open(path, part, count);
-    let parts = (0..).zip(files).map(open).collect::<Result<Vec<_>, _>>()?;
-    match merge(&parts, to) {
+fn put_together(split: &Split, files: &[PathBuf], to: &Path) -> anyhow::Result<Status> {
+    let open = |(number, path): (usize, &PathBuf)| PartFile::open(split, number, path);
+    let parts = files.iter().enumerate().map(open).collect::<Result<Vec<_>, _>>()?;
+    let error = match merge(split, &parts, to) {
         Ok(done) => {
-            let most = done.kept.iter().max().copied().unwrap_or_default();
-            let share = if done.words == 0 { 0.0 } else { 100.0 * most as f64 / done.words as f64 };
+            let (sum, most) =
+                (done.kept.iter().sum::<u64>(), done.kept.iter().max().copied().unwrap_or_default());
+            let share = if sum == 0 { 0.0 } else { 100.0 * most as f64 / sum as f64 };
             note(&format!(
-                "{}: {} of bits from {count} runs; the busiest kept {share:.1} %",
+                "{}: {} of bits from {} runs; the busiest wrote {share:.1} % of what all wrote",
                 to.display(),
-                HumanBytes(8 * done.words)
+                HumanBytes(8 * done.words),
+                files.len()
             ));
             if done.open > 0 {
-                note("the program was ended by a signal: the last of each thread is not in the trace");
+                note("the program was ended by a signal, or without its last calls being written");
             }
-            Ok(Status::Done)
+            return Ok(Status::Done);
         }
-        Err(PartsError::Differ(difference)) => {
-            report_difference(&difference, &parts, program);
-            Ok(Status::Mismatch)
+        Err(error) => error,
+    };
+    let place = match &error {
+        PartsError::Differ(difference) => {
+            super::message("the runs took different ways");
+            note(&format!("{}: it was noticed in this call, or somewhat later:", difference.thread));
+            &difference.place
         }
-        Err(error) => Err(error.into()),
+        PartsError::Lost { place, .. } => {
+            super::message(&error.to_string());
+            place
+        }
+        _ => return Err(error.into()),
+    };
+    for (number, frame) in place.iter().enumerate() {
+        eprintln!("    #{number:<3}{frame}");
     }
-}
-
-/// Reports the places where runs took different paths.
-fn report_difference(difference: &Difference, parts: &[PartFile], program: &Path) {
-    let names = difference.groups.iter().map(|group| {
-        let numbers: Vec<String> = group.iter().map(u32::to_string).collect();
-        format!("{} {}", if group.len() == 1 { "that of part" } else { "those of parts" }, numbers.join(", "))
-    });
-    let names: Vec<String> = names.collect();
-    super::message(&format!("the runs took different ways: {}", names.join("; and ")));
-    let traces: Vec<_> = parts.iter().map(|part| &part.file).collect();
-    let programs = Programs::load(&traces, program, &[], &[]).unwrap_or_default();
-    note(&match difference.what {
-        What::Words { sequence, from, to } => format!(
-            "{}: chunk {sequence}, between its words {from} and {to}",
-            difference.heading(parts, &programs)
-        ),
-        _ => format!(
-            "{}: it begins in some of the runs only, or at different places of them",
-            difference.heading(parts, &programs)
-        ),
-    });
-    if let Some(frames) = difference.place(parts, &programs) {
-        note(
-            "they did the same up to this place, and what they did next, within some hundred events, is not:",
-        );
-        let style = Style { colour: io::stderr().is_terminal(), ..Style::default() };
-        for (number, frame) in frames.iter().enumerate() {
-            eprintln!("    #{number:<3}{}", style.line(frame));
-        }
-    }
+    Ok(Status::Mismatch)
 }

@@ -19,6 +19,7 @@ pub mod profile;
 pub mod project;
 pub mod relink;
 pub mod sources;
+pub mod split;
 pub mod trace;
 pub mod verified;
 pub mod views;

@@ -24,6 +24,7 @@ use signal_hook::flag;
 use super::appearance::{self, Appearance};
 use super::collect::{self, COLLECT_HELP, CollectArgs, MergeArgs};
 use super::profile::output;
+use super::split::{self, SPLIT_HELP, SplitArgs};
 use super::views::ReportFormat;
 use super::{Status, note};
 
@@ -170,6 +171,9 @@ pub enum TraceAction {
     Collect(CollectArgs),
     /// Put parts of a trace together that were collected otherwise
     Merge(MergeArgs),
+    /// Make the programs that share a trace
+    #[command(after_help = SPLIT_HELP)]
+    Split(SplitArgs),
     /// Run one part of a collection (for engines)
     #[command(hide = true)]
     CollectPart {
@@ -308,6 +312,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         TraceAction::Diff(args) => return diff(args),
         TraceAction::Collect(args) => return collect::collect(args),
         TraceAction::Merge(args) => return collect::merge_parts(args),
+        TraceAction::Split(args) => return split::run(args),
         TraceAction::CollectPart { folder, part } => return collect::collect_part(folder, *part),
         TraceAction::Compress { trace, output } => return compress(trace, output.as_deref()),
         TraceAction::Show { args, .. }
@@ -507,6 +512,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         TraceAction::Diff(_)
         | TraceAction::Compress { .. }
         | TraceAction::Collect(_)
+        | TraceAction::Split(_)
         | TraceAction::Merge(_)
         | TraceAction::CollectPart { .. } => {}
     }

@@ -3,7 +3,8 @@
 use std::io;
 
 use pcce_abi::trace::{
-    AWAY, CONTEXT_WORDS, CONTINUED, ENDED, FULL, KIND_SHIFT, OPEN, Special, TOKEN_LEN, checksum_on, position,
+    AWAY, CONTEXT_WORDS, CONTINUED, ENDED, FULL, KIND_SHIFT, MAX_STACK, OPEN, Special, TOKEN_LEN,
+    checksum_on, position,
 };
 
 use super::file::{ChunkAt, Stream, TraceFile};
@@ -231,6 +232,7 @@ impl<'t> Bits<'t> {
             9 if payload & !AWAY <= TOKEN_LEN as u64 => {
                 return self.skip_words(CONTEXT_WORDS as u64 + (payload & !AWAY).div_ceil(8));
             }
+            16 if payload <= MAX_STACK as u64 => return self.skip_words(1 + 2 * payload),
             10 => {
                 self.loads = payload;
                 return self.skip_words(0);

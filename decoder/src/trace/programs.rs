@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use object::{Object, ReadCache};
 use pcce_dictionary::DictionaryError;
-use pcce_dictionary::trace::{PLACES, Place, SECTION, Traced, parse, parse_places};
+use pcce_dictionary::trace::{PLACES, Part, Place, SECTION, Traced, parse, parse_places};
 use thiserror::Error;
 
 use super::file::{Image, TraceFile};
@@ -53,6 +53,12 @@ pub enum TablesCause {
          program that wrote it"
     )]
     OtherBuild { program: String, trace: String },
+    /// The program is one of several that share a trace.
+    #[error(
+        "the program writes part {0} of a trace; put the parts together (`pcce trace merge`), and give the program that \
+         they were made of"
+    )]
+    Part(Part),
     #[error(transparent)]
     Record(#[from] DictionaryError),
     /// The tables are not consistent.
@@ -191,6 +197,9 @@ impl Programs {
             }
             programs.add(key, &tables, dictionary, traces).map_err(|error| with_path(error.into()))?;
         }
+        if let Some(part) = programs.tables.part.filter(|_| !traces.is_empty()) {
+            return Err(TablesError { path: program.to_owned(), cause: TablesCause::Part(part) });
+        }
         let libraries = LazyCell::new(|| libraries(program));
         for image in traces.iter().flat_map(|trace| &trace.images) {
             let key = key(&image.build_id, &image.path);
@@ -298,6 +307,16 @@ impl Programs {
             |image: &Image| self.files.get(&(key(&image.build_id, &image.path), left_out(image))).copied();
         trace.images.iter().map(number).collect()
     }
+}
+
+/// The tables of a program's modules.
+///
+/// # Errors
+/// [`TablesError`]
+pub(super) fn traced(program: &Path) -> Result<Vec<Traced>, TablesError> {
+    let with_path = |cause| TablesError { path: program.to_owned(), cause };
+    let tables = tables_of(program).map_err(with_path)?;
+    tables.modules.ok_or(TablesCause::NoSection).map_err(with_path)
 }
 
 /// Returns whether a file is instrumented, and known to have no tables of a trace. They may be in its debug file.

@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::sync::OnceLock;
 
 use pcce_abi::trace::event;
-use pcce_dictionary::trace::{self as files, BEHIND, Kind, Traced, UNVERIFIED};
+use pcce_dictionary::trace::{self as files, BEHIND, Kind, Part, Traced, UNVERIFIED, Writers};
 use thiserror::Error;
 
 use crate::context::{Frame, FrameKind};
@@ -69,6 +69,8 @@ pub(super) struct Choice {
     pub(super) width: u32,
     /// The node; or where the table of 2^`width` entries begins.
     pub(super) start: u32,
+    /// The parts that have written its bits, if the program is one of several that share a trace.
+    pub(super) writers: Writers,
 }
 
 /// An entry of a lookup table.
@@ -140,6 +142,8 @@ pub struct Tables {
     locations: Vec<Location>,
     /// Calls of functions of other modules that may not have been added yet.
     unbound: Vec<Unbound>,
+    /// The part, if a program is one of several that share a trace.
+    pub part: Option<Part>,
 }
 
 /// A call of a function of another module.
@@ -162,6 +166,7 @@ impl Tables {
     /// [`InvalidTables`]: its codes do not distinguish alternatives.
     pub fn add(&mut self, image: u32, module: &Traced) -> Result<(), InvalidTables> {
         let names: Vec<u32> = module.names.iter().map(|name| self.name(name)).collect();
+        self.part = self.part.or(module.part);
         let first_file = self.files.len() as u32;
         self.files.extend(module.files.iter().map(|file| Box::from(direct(file))));
         let first_function = self.functions.len() as u32;
@@ -224,8 +229,13 @@ impl Tables {
                     column: location.column,
                 }));
             }
+            let classes = module.part.map(|_| files::classes(&function.sets, function.nodes.len()));
             for set in &function.sets {
-                self.add_choice(function, first_node, set).map_err(invalid)?;
+                let class = classes.as_ref().and_then(|classes| Some(classes[*set.first()? as usize]));
+                let name = &module.names[function.name as usize];
+                let writers = module.part.zip(class).map(|(part, class)| part.writers(name, class));
+                let writers = writers.unwrap_or(Writers { owner: 0, checker: None });
+                self.add_choice(function, first_node, set, writers).map_err(invalid)?;
             }
             let address = module.addresses.get(number as usize);
             self.functions.push(Function {
@@ -318,6 +328,7 @@ impl Tables {
         function: &files::Function,
         first_node: u32,
         set: &[u32],
+        writers: Writers,
     ) -> Result<(), &'static str> {
         let node = |number: u32| &function.nodes[number as usize];
         if set.iter().any(|&number| node(number).kind == Kind::Landing) {
@@ -329,7 +340,7 @@ impl Tables {
             _ => None,
         };
         if let Some(start) = single {
-            self.choices.push(Choice { width: 0, start });
+            self.choices.push(Choice { width: 0, start, writers });
             return Ok(());
         }
         let mut codes = Vec::with_capacity(set.len());
@@ -358,7 +369,7 @@ impl Tables {
             self.long.insert(self.choices.len() as u32, codes);
         }
         let start = u32::try_from(start).map_err(|_| "there are too many events")?;
-        self.choices.push(Choice { width, start });
+        self.choices.push(Choice { width, start, writers });
         Ok(())
     }
 
@@ -383,6 +394,48 @@ impl Tables {
         self.numbers.insert(linkage.into(), number);
         self.names.push(Name { linkage: linkage.into(), demangled: OnceLock::new() });
         number
+    }
+
+    /// Returns whether the tables are those of the same functions, with the same events and codes. Addresses may be
+    /// others, and so may the part.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let same_nodes = |(one, other): (&Node, &Node)| {
+            (one.op, one.checked, one.target, one.next, one.unwinds_to, one.event, one.function)
+                == (
+                    other.op,
+                    other.checked,
+                    other.target,
+                    other.next,
+                    other.unwinds_to,
+                    other.event,
+                    other.function,
+                )
+        };
+        let same_choices =
+            |(one, other): (&Choice, &Choice)| (one.width, one.start) == (other.width, other.start);
+        let same_functions = |(one, other): (&Function, &Function)| {
+            (one.name, one.first, one.first_node, one.nodes, one.is_traced)
+                == (other.name, other.first, other.first_node, other.nodes, other.is_traced)
+        };
+        let names = |tables: &Self| tables.names.iter().map(|name| name.linkage.clone()).collect::<Vec<_>>();
+        self.codes == other.codes
+            && self.nodes.len() == other.nodes.len()
+            && self.nodes.iter().zip(&other.nodes).all(same_nodes)
+            && self.choices.len() == other.choices.len()
+            && self.choices.iter().zip(&other.choices).all(same_choices)
+            && self.functions.len() == other.functions.len()
+            && self.functions.iter().zip(&other.functions).all(same_functions)
+            && names(self) == names(other)
+    }
+
+    /// By function, its address in the file of its image; 0 for those without.
+    pub(super) fn addresses(&self) -> Vec<u64> {
+        let mut addresses = vec![0; self.functions.len()];
+        let again = self.again.iter().map(|(place, function)| (place, function));
+        for (&(_, address), &function) in self.by_address.iter().chain(again) {
+            addresses[function as usize] = address;
+        }
+        addresses
     }
 
     /// The function at an address of an image's file.

@@ -97,7 +97,7 @@ impl Module {
         &self.symbols.name
     }
 
-    /// Replaces the profile or the targets that the module was compiled with.
+    /// Replaces the profile, the targets or the part of a trace that the module was compiled with.
     pub fn ask_for(&mut self, instead: &Wanted) {
         let Some(Facts { wanted, .. }) = &mut self.facts else { return };
         if instead.profile.is_some() {
@@ -106,6 +106,7 @@ impl Module {
         if !instead.targets.is_empty() {
             wanted.targets.clone_from(&instead.targets);
         }
+        wanted.part = instead.part.or(wanted.part);
     }
 
     fn functions(&self) -> &[pcce_model::Function] {

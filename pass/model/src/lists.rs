@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use pcce_dictionary::trace::Part;
 use pcce_names::{demangle, forms, plain, without_type};
 use pcce_options::Common;
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,9 @@ pub struct Wanted {
     pub profile: Option<PathBuf>,
     /// The program writes traces.
     pub traces: bool,
+    /// The program is one of several that share a trace.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub part: Option<Part>,
 }
 
 impl Wanted {

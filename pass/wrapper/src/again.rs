@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use pcce_dictionary::trace::Part;
 use pcce_link::Wanted;
 use pcce_linker::again::{Other, again, find};
 use pcce_options::{PREFIX, WrapperFlags};
@@ -14,7 +15,8 @@ use pcce_options::{PREFIX, WrapperFlags};
 use crate::generate::{Failure, Generator};
 
 /// The first word of such a command. The file follows, `-o`, `--kept` and `--of` (the build id that the program had
-/// when it was linked, if it has another one now) with their values, and options of the wrapper.
+/// when it was linked, if it has another one now) and `--part` (of a trace, as [`Part`] has it) with their values, and
+/// options of the wrapper.
 pub const FLAG: &str = "--pcce-relink";
 /// The options that the link step takes, by their names in lists of the pass.
 const OF_THE_STEP: [&str; 2] = ["profile-use", "target"];
@@ -29,12 +31,14 @@ pub fn main(generator: Generator, words: impl Iterator<Item = OsString>) -> Exit
 
 fn run(mut generator: Generator, mut words: impl Iterator<Item = OsString>) -> Result<ExitCode, Failure> {
     let (mut file, mut output, mut of, mut folders, mut flags) = (None, None, None, Vec::new(), Vec::new());
+    let mut part: Option<Part> = None;
     while let Some(word) = words.next() {
         let mut value = || words.next().map(PathBuf::from).ok_or("a value is missing");
         match word.as_bytes() {
             b"-o" => output = Some(value()?),
             b"--kept" => folders.push(value()?),
             b"--of" => of = Some(value()?.display().to_string()),
+            b"--part" => part = Some(value()?.display().to_string().parse()?),
             bytes if bytes.starts_with(PREFIX.as_bytes()) => flags.push(word),
             _ => file = Some(PathBuf::from(word)),
         }
@@ -44,9 +48,11 @@ fn run(mut generator: Generator, mut words: impl Iterator<Item = OsString>) -> R
         return Err(format!("`{PREFIX}{other}` matters when a program is compiled, and not here").into());
     }
     generator.instead = Wanted::read(&flags.common)?;
+    generator.instead.part = part;
     let profile = &mut generator.instead.profile;
     *profile = profile.as_deref().map(std::path::absolute).transpose()?;
     let kept = find(&file.ok_or("no file is named")?, of, &folders)?;
-    let other = Other { profile: generator.instead.profile.is_some(), any: !flags.names().is_empty() };
+    let any = !flags.names().is_empty() || part.is_some();
+    let other = Other { profile: generator.instead.profile.is_some(), any };
     Ok(again(&kept, output, other, &generator)?)
 }

@@ -20,6 +20,8 @@ pub fn of(command: &Command, own: &WrapperFlags, inputs: &Inputs, list: &str) ->
             let list = PassOptions::read([list]).unwrap_or_default();
             let is_bitcode = command.emits_llvm || command.reads_llvm || !inputs.bitcode.is_empty();
             let of_lto = needs_lto(&own.common) || needs_lto(&list.common);
+            // Only link mode keeps what programs can be made of again.
+            let of_lto = of_lto && own.keep.is_none();
             match command.lto {
                 UserLto::Thin => Mode::Link,
                 _ if of_lto => Mode::Lto,
@@ -58,6 +60,8 @@ mod tests {
             ("-flto=thin --pcce-trace a.o", Mode::Link, Mode::Link),
             ("--pcce-hybrid a.o", Mode::Link, Mode::Lto),
             ("--pcce-targets=f a.o", Mode::Lto, Mode::Lto),
+            ("--pcce-trace a.o", Mode::Lto, Mode::Lto),
+            ("--pcce-trace --pcce-keep a.o", Mode::Link, Mode::Lto),
             ("--pcce-mode=link a.o", Mode::Link, Mode::Link),
             ("--pcce-mode=link -flto a.o", Mode::Lto, Mode::Lto),
             ("--pcce-mode=link -flto=thin a.o", Mode::Link, Mode::Link),

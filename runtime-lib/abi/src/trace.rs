@@ -165,7 +165,19 @@ pub enum Special {
     /// All earlier events are in the stream (`pcce_trace_flush`): events that need no bits have happened, up to the
     /// call in which this was written.
     Flushed = 15,
+    /// As [`Special::Context`], in a stream that was put together from those of several programs. Payload: the number
+    /// of activations, at most [`MAX_STACK`]. Next words: the number of activations that have called a function that
+    /// may return several times; then two words for each activation, the outermost first: the address of its function,
+    /// or [`STACK_OPEN`] for unknown code; and its node, or [`STACK_ENTRY`] where no event of it has come yet.
+    Stack = 16,
 }
+
+/// See [`Special::Stack`].
+pub const MAX_STACK: usize = 4096;
+/// See [`Special::Stack`].
+pub const STACK_OPEN: u64 = u64::MAX;
+/// See [`Special::Stack`].
+pub const STACK_ENTRY: u64 = u64::MAX;
 
 /// Words between a [`Special::Context`] and its token.
 pub const CONTEXT_WORDS: usize = 4;

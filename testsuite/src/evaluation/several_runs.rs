@@ -38,10 +38,10 @@ fi
 unset PCCE_TRACE
 export LD_PRELOAD="$CLOCK" PERL_HASH_SEED=0
 for parts in $PARTS; do
-    env -u _ "$PCCE" trace collect --parts "$parts" -o "$run/$parts" -- "$@" < "$input" > "$run/$parts.out" 2> "$run/$parts.err"
+    env -u _ "$PCCE" trace collect --prove --parts "$parts" -o "$run/$parts" -- "$@" < "$input" > "$run/$parts.out" 2> "$run/$parts.err"
     echo $? > "$run/$parts.status"
 done
-exec env -u _ "$PCCE" trace collect --keep --parts 1 -o "$run/1" -- "$@" < "$input"
+exec env -u _ "$PCCE" trace collect --prove --keep --parts 1 -o "$run/1" -- "$@" < "$input"
 "#;
 
 /// A collection of a process's trace in so many parts.

@@ -26,6 +26,8 @@ use super::run::Ended;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) parts: u32,
+    /// The sameness of the runs is proven, so the parts are of the program itself.
+    pub(super) prove: bool,
     /// The program's file.
     pub(super) program: PathBuf,
     /// Its length, and the checksum of its content.
@@ -51,6 +53,7 @@ impl Plan {
         environment.sort();
         Ok(Self {
             parts: args.parts,
+            prove: args.prove,
             content: content(&program)?,
             program,
             arguments: arguments.to_vec(),
@@ -64,6 +67,7 @@ impl Plan {
     fn other(&self, other: &Self) -> Option<&'static str> {
         [
             (self.parts != other.parts, "the number of parts"),
+            (self.prove != other.prove, "`--prove`"),
             (self.program != other.program, "the program"),
             (self.content != other.content, "the program's content"),
             (self.arguments != other.arguments, "the arguments"),

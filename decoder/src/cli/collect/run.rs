@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
+use crate::cli::split::program_of;
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,10 +60,13 @@ pub(super) fn run(folder: &Folder, part: u32) -> anyhow::Result<()> {
         fs::remove_file(&trace).with_context(|| trace.display().to_string())?;
     }
     let create = |path: &std::path::Path| File::create(path).with_context(|| path.display().to_string());
-    let mut command = program(plan.program.as_os_str());
+    let own = if plan.prove { plan.program.clone() } else { program_of(&plan.program, part, plan.parts) };
+    let mut command = program(own.as_os_str());
     command.args(&plan.arguments).env_clear().envs(plan.environment.iter().cloned());
     command.env("PCCE_TRACE", &trace);
-    command.env("PCCE_TRACE_PART", format!("{}/{}", folder.number(part), plan.parts));
+    if plan.prove {
+        command.env("PCCE_TRACE_PART", format!("{}/{}", folder.number(part), plan.parts));
+    }
     match &plan.folder {
         Some(folder) => command.current_dir(folder),
         None => {
@@ -79,7 +83,7 @@ pub(super) fn run(folder: &Folder, part: u32) -> anyhow::Result<()> {
         Some(input) => command.stdin(File::open(&input).with_context(|| input.display().to_string())?),
         None => command.stdin(Stdio::null()),
     };
-    let status = command.status().with_context(|| format!("{}: cannot be run", plan.program.display()))?;
+    let status = command.status().with_context(|| format!("{}: cannot be run", own.display()))?;
     folder.set_ended(part, Ended::new(status))
 }
 

@@ -1,26 +1,24 @@
-//! Puts parts together: one chunk after the other, each from the part that has it.
+//! Puts the streams of parts together, one after the other.
 //!
-//! Numbers of processes, threads and streams, and the places of images are those of the first part's run.
-//! Clocks are those of the runs, each counted from its beginning.
+//! Numbers of processes and threads, and the places of images are those of the first part's run; so is the time.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::io::{self, Seek, SeekFrom, Write as _};
-use std::mem::offset_of;
+use std::fs::Permissions;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::rc::Rc;
 
-use pcce_abi::trace::parts::{fingerprint, names_function, words_behind};
-use pcce_abi::trace::{
-    CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FIRST, FULL, HEAD, HeadWords, Image, KIND_IMAGE, KIND_SHIFT,
-    KIND_STREAM, MAGIC, STREAMS, Special, UNIT, USED, VERSION, checksum_of_bytes, checksum_on, end_checksum,
-    head_checksum,
-};
+use pcce_abi::trace::BEGIN_FORKED;
 
-use super::compare::{Agreed, compare};
-use super::{PartFile, PartsError};
-use crate::token::from_hex;
-use crate::trace::file::{self, ChunkAt, u32_at, u64_at};
+use super::written::{Head, Out, Shared, Written};
+use super::{Difference, PartFile, PartsError, Split};
+use crate::show::style::Style;
+use crate::trace::event::{End, EventKind};
+use crate::trace::file::{Image, Stream};
+use crate::trace::reader::Reader;
+use crate::trace::replay::{Apart, Replay};
+use crate::trace::{context, heading};
 
 /// Counts of what was merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,43 +26,44 @@ pub struct Merged {
     pub streams: u64,
     pub chunks: u64,
     pub words: u64,
-    /// Words that each part had kept.
+    pub events: u64,
+    /// Words that each part has written.
     pub kept: Vec<u64>,
-    /// Streams that no run has ended: the events after their last whole chunk are left out.
+    /// Streams that no run has ended.
     pub open: u64,
+    /// Contexts at beginnings of the parts' chunks that were compared with those of the whole.
+    pub compared: u64,
 }
 
-/// Puts all parts of a run together, in their order. `to` is written whole, or not at all.
-pub fn merge(parts: &[PartFile], to: &Path) -> Result<Merged, PartsError> {
-    let agreed = compare(parts)?;
-    let places = parts.iter().map(Places::new).collect::<Result<Vec<_>, _>>()?;
+/// Puts all parts together, in their order. `to` is written whole, or not at all.
+///
+/// # Errors
+/// The parts are not those of runs that did the same; or a file cannot be read or written.
+pub fn merge(split: &Split, parts: &[PartFile], to: &Path) -> Result<Merged, PartsError> {
     let of_output = |source| PartsError::Output { path: to.to_owned(), source };
     // Others may write to the folder, too, so nobody can guess the file's name. The umask decides who may read it.
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let rights = fs::Permissions::from_mode(0o666);
+    let rights = Permissions::from_mode(0o666);
     let unfinished =
         tempfile::Builder::new().prefix(".pcce-merging-").permissions(rights).tempfile_in(folder);
     let unfinished = unfinished.map_err(of_output)?;
-    let file = unfinished.as_file().try_clone().map_err(of_output)?;
-    let mut job = Job { parts, places, out: Out { file, at: FIRST }, done: Merged::default() };
-    job.done.kept = vec![0; parts.len()];
-    let result = job.run(&agreed).map_err(|cause| match cause {
-        Cause::Part(error) => *error,
+    let out = Out::new(unfinished.as_file().try_clone().map_err(of_output)?);
+    let done = Job::new(split, parts, out)?.run().map_err(|cause| match cause {
+        Cause::Parts(error) => *error,
         Cause::Output(source) => of_output(source),
-    });
-    result?;
+    })?;
     unfinished.persist(to).map_err(|error| of_output(error.error))?;
-    Ok(job.done)
+    Ok(done)
 }
 
 enum Cause {
-    Part(Box<PartsError>),
+    Parts(Box<PartsError>),
     Output(io::Error),
 }
 
 impl From<PartsError> for Cause {
     fn from(error: PartsError) -> Self {
-        Self::Part(Box::new(error))
+        Self::Parts(Box::new(error))
     }
 }
 
@@ -74,266 +73,173 @@ impl From<io::Error> for Cause {
     }
 }
 
-/// The file that is written.
-struct Out {
-    file: File,
-    at: u64,
-}
-
-impl Out {
-    /// Writes a chunk with the content after its head.
-    fn chunk(&mut self, head: &mut [u8; CHUNK_HEAD as usize], content: &[u8]) -> io::Result<()> {
-        let size = (CHUNK_HEAD + content.len() as u64).next_multiple_of(UNIT);
-        set(head, offset_of!(Chunk, magic), &CHUNK.to_le_bytes());
-        set(head, offset_of!(Chunk, size), &size.to_le_bytes());
-        let words: HeadWords = std::array::from_fn(|at| u64_at(head, 8 * at));
-        let sum = checksum_of_bytes(end_checksum(u32_at(head, offset_of!(Chunk, end)), &words), content);
-        set(head, offset_of!(Chunk, checksum), &sum.to_le_bytes());
-        set(head, offset_of!(Chunk, head), &head_checksum(&words).to_le_bytes());
-        self.file.seek(SeekFrom::Start(self.at))?;
-        self.file.write_all(head)?;
-        self.file.write_all(content)?;
-        self.at += size;
-        Ok(())
-    }
-}
-
-fn set(head: &mut [u8], at: usize, bytes: &[u8]) {
-    head[at..at + bytes.len()].copy_from_slice(bytes);
-}
-
 struct Job<'p> {
+    split: &'p Split,
     parts: &'p [PartFile],
-    places: Vec<Places<'p>>,
-    out: Out,
+    readers: Vec<Reader<'p>>,
+    shared: Rc<Shared>,
+    /// By bias of the program, the addresses of its functions.
+    addresses: HashMap<u64, Rc<[u64]>>,
     done: Merged,
 }
 
-impl Job<'_> {
-    fn run(&mut self, agreed: &[Agreed]) -> Result<(), Cause> {
-        let begun: Vec<u64> = self.parts.iter().map(beginning).collect();
+impl<'p> Job<'p> {
+    fn new(split: &'p Split, parts: &'p [PartFile], out: Out) -> Result<Self, PartsError> {
+        let readers = parts.iter().zip(&split.parts);
+        let readers = readers.map(|(part, program)| Reader::new(&part.file, &program.programs)).collect();
+        let kept = parts.iter().map(|part| part.words());
+        let kept = kept.collect();
+        let shared = Rc::new(Shared { out: out.into(), marks: HashMap::new().into() });
+        let addresses = HashMap::new();
+        let count = parts[0].streams.len();
+        if let Some(other) = parts.iter().find(|part| part.streams.len() != count) {
+            let what =
+                "it has another number of threads, processes and handlers of signals than the first part";
+            return Err(PartsError::Unlike { path: other.path.clone(), what: what.to_owned() });
+        }
+        Ok(Self { split, parts, readers, shared, addresses, done: Merged { kept, ..Merged::default() } })
+    }
+
+    fn run(mut self) -> Result<Merged, Cause> {
+        let program = &self.split.parts[0].build_id;
         for image in &self.parts[0].file.images {
-            let mut head = [0; CHUNK_HEAD as usize];
-            set(&mut head, offset_of!(Chunk, kind), &KIND_IMAGE.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, process), &image.process.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, clock), &begun[0].to_le_bytes());
-            set(&mut head, offset_of!(Chunk, end), &ENDED.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, words), &(image.left_out.len() as u64).to_le_bytes());
-            self.out.chunk(&mut head, &describe(image))?;
+            let own = (image.build_id == *program).then(|| Image {
+                build_id: self.split.build_id.clone(),
+                path: self.split.path.clone(),
+                high: image.high.max(image.bias.wrapping_add(self.split.high)),
+                ..image.clone()
+            });
+            self.shared.out.borrow_mut().image(own.as_ref().unwrap_or(image))?;
         }
-        for (stream, agreed) in agreed.iter().enumerate() {
-            self.stream(stream, agreed, &begun)?;
+        for stream in 0..self.parts[0].streams.len() {
+            self.stream(stream)?;
         }
-        let mut head = [0; HEAD as usize];
-        set(&mut head, 0, &MAGIC);
-        set(&mut head, MAGIC.len(), &VERSION.to_le_bytes());
-        set(&mut head, USED as usize, &self.out.at.to_le_bytes());
-        set(&mut head, STREAMS as usize, &(agreed.len() as u64).to_le_bytes());
-        let Out { file, at } = &mut self.out;
-        file.set_len(*at)?;
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(&head)?;
-        Ok(file.sync_data()?)
+        let mut out = self.shared.out.borrow_mut();
+        self.done.streams = self.parts[0].streams.len() as u64;
+        (self.done.chunks, self.done.words) = (out.chunks, out.words);
+        out.finish(self.done.streams)?;
+        drop(out);
+        Ok(self.done)
     }
 
-    fn stream(&mut self, number: usize, agreed: &Agreed, begun: &[u64]) -> Result<(), Cause> {
-        self.done.streams += 1;
-        self.done.open += u64::from(agreed.open);
-        let first = &self.parts[0].streams[number];
-        let mut so_far = 0;
-        let mut clock = begun[0];
-        for sequence in 0..agreed.chunks {
-            let owner = sequence % self.parts.len();
-            let part = &self.parts[owner];
-            let row = &part.streams[number].rows[sequence];
-            let own = &part.streams[number].stream;
-            let chunks = part.file.stream(own.number).map_or(&[][..], |stream| &stream.chunks);
-            let chunk = chunks.binary_search_by_key(&(sequence as u64), |chunk| chunk.sequence);
-            let chunk = chunk.map(|at| &chunks[at]);
-            let chunk = chunk.map_err(|_| part.damaged("a chunk that it should have is missing"))?;
-            let mut words = words(part, chunk, row.words)?;
-            so_far = fingerprint(
-                so_far,
-                &words,
-                |address| self.places[owner].common(own.process, address),
-                |_| {},
-            );
-            if so_far != row.fingerprint || checksum_on(chunk.ended, &words) != chunk.checksum {
-                return Err(part.damaged("a chunk is not what the program wrote").into());
+    /// The stream of this index in each part.
+    fn of_parts(&self, index: usize) -> Vec<(&Reader<'p>, &'p Stream)> {
+        self.readers.iter().zip(self.parts).map(|(reader, part)| (reader, part.stream(index))).collect()
+    }
+
+    /// The state of the parent where a stream was forked.
+    fn replay(&self, index: usize, out: Option<Written>) -> Result<Replay<'_>, PartsError> {
+        let key = self.parts[0].streams[index].key;
+        let start = match (key.begin, key.parent) {
+            (BEGIN_FORKED, Some(parent)) => {
+                let positions: Vec<u64> =
+                    self.parts.iter().map(|part| part.stream(index).parent_position).collect();
+                let found = self.replay(parent, None)?.woven_snapshot_at(&positions);
+                Some(found.ok_or_else(|| self.differ(parent, Vec::new()))?)
             }
-            self.translate(&mut words, owner, own.process)?;
-            let in_first = |time: u64| time.saturating_sub(begun[owner]).saturating_add(begun[0]);
-            clock = in_first(chunk.clock).max(clock);
-            let mut head = [0; CHUNK_HEAD as usize];
-            set(&mut head, offset_of!(Chunk, kind), &KIND_STREAM.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, process), &first.stream.process.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, thread), &first.stream.thread.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, level), &first.stream.level.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, stream), &(number as u64 + 1).to_le_bytes());
-            set(&mut head, offset_of!(Chunk, sequence), &(sequence as u64).to_le_bytes());
-            let parent = first.key.parent.map_or(0, |parent| parent as u64 + 1);
-            set(&mut head, offset_of!(Chunk, parent), &parent.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, parent_position), &first.key.position.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, clock), &clock.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, begin), &chunk.begin.to_le_bytes());
-            let last = sequence + 1 == agreed.chunks;
-            let end = if last && !agreed.open { ENDED } else { CONTINUED };
-            let end = if row.end == ENDED { ENDED } else { end };
-            set(&mut head, offset_of!(Chunk, end), &end.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, words), &(words.len() as u64).to_le_bytes());
-            set(&mut head, offset_of!(Chunk, events), &chunk.events.to_le_bytes());
-            set(&mut head, offset_of!(Chunk, hash), &chunk.hash.to_le_bytes());
-            clock = in_first(chunk.closed).max(clock);
-            set(&mut head, offset_of!(Chunk, closed), &clock.to_le_bytes());
-            let content: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            self.out.chunk(&mut head, &content)?;
-            self.done.chunks += 1;
-            self.done.words += words.len() as u64;
-            self.done.kept[owner] += words.len() as u64;
-        }
-        Ok(())
-    }
-
-    /// Replaces addresses, and numbers of streams, by those of the first part.
-    fn translate(&self, words: &mut [u64], owner: usize, process: u32) -> Result<(), PartsError> {
-        let part = &self.parts[owner];
-        let there = |address: u64| self.places[owner].in_other(&self.places[0], process, address);
-        let needed = |address: u64| {
-            there(address)
-                .ok_or_else(|| part.damaged("it names code of an image that the first part has not"))
+            _ => None,
         };
-        let mut at = 0;
-        while at < words.len() {
-            let word = words[at];
-            let count = if word < FULL { words_behind(word) } else { Some(0) };
-            let count = count.ok_or_else(|| part.damaged("a word is none"))?;
-            let rest =
-                words.get_mut(at + 1..at + 1 + count).ok_or_else(|| part.damaged("words are missing"))?;
-            let kind = if word < FULL { word >> KIND_SHIFT } else { 0 };
-            if names_function(kind) {
-                rest[0] = if rest[0] == 0 { 0 } else { needed(rest[0])? };
-            } else if kind == Special::Handler as u64 {
-                let place = part.streams.iter().position(|stream| stream.stream.number == rest[0]);
-                rest[0] = place.map_or(0, |place| place as u64 + 1);
-            } else if kind == Special::Context as u64 {
-                // A place in an unknown image is of no use.
-                rest[1] = there(rest[1]).unwrap_or(0);
-                rest[2] = if rest[2] == 0 { 0 } else { needed(rest[2])? };
-            } else if kind == Special::Entered as u64 {
-                let payload = (1 << KIND_SHIFT) - 1;
-                words[at] = kind << KIND_SHIFT | needed(word & payload)? & payload;
-            }
-            at += 1 + count;
+        Ok(Replay::woven(&self.of_parts(index), start, out))
+    }
+
+    fn stream(&mut self, index: usize) -> Result<(), Cause> {
+        let first = &self.parts[0];
+        let (key, stream) = (first.streams[index].key, first.stream(index));
+        if self.parts.iter().any(|part| {
+            let other = part.streams[index].key;
+            (other.parent, other.level, other.begin) != (key.parent, key.level, key.begin)
+        }) {
+            return Err(self.differ(index, Vec::new()).into());
         }
+        let (parent, parent_position) = {
+            let marks = self.shared.marks.borrow();
+            marks.get(&(stream.parent, stream.parent_position)).copied().unwrap_or_default()
+        };
+        let head = Head {
+            number: index as u64 + 1,
+            process: stream.process,
+            thread: stream.thread,
+            level: stream.level,
+            parent,
+            parent_position,
+            begin: key.begin,
+        };
+        let places = self.places(index)?;
+        let begun = stream.chunks[0];
+        let addresses = self.addresses()?;
+        let out = Written::new(
+            Rc::clone(&self.shared),
+            (head, stream.number),
+            addresses,
+            places,
+            (begun.clock, begun.loads),
+        );
+        let mut replay = self.replay(index, Some(out))?;
+        let mut last = End::Open;
+        let (mut events, mut place) = (0, Vec::new());
+        while let Some(event) = replay.next() {
+            events += 1;
+            match event.kind {
+                EventKind::End(end) => last = end,
+                _ => replay.begin_chunk()?,
+            }
+            if replay.apart().is_some() {
+                break;
+            }
+        }
+        if let Some(apart) = replay.apart() {
+            let tables = &self.split.parts[0].programs.tables;
+            let event = replay.innermost();
+            if let Some(event) = event {
+                let style = Style::default();
+                place.extend(context(tables, &event, replay.stack()).iter().map(|frame| style.line(frame)));
+            }
+            return Err(match apart {
+                Apart::Differ => self.differ(index, place),
+                Apart::Lost(cause) => {
+                    PartsError::Lost { thread: heading(&self.readers[0], stream), cause, place }
+                }
+            }
+            .into());
+        }
+        let verified = replay.verified();
+        if verified.mismatches > 0 {
+            return Err(self.differ(index, Vec::new()).into());
+        }
+        replay
+            .finish()
+            .map_err(|source| PartsError::Trace { path: first.path.clone(), source: source.into() })?;
+        let compared = replay.compared();
+        replay.written(last)?;
+        self.done.compared += compared;
+        self.done.open += u64::from(last != End::Ended);
+        self.done.events += events;
         Ok(())
     }
-}
 
-/// The words of a chunk.
-fn words(part: &PartFile, chunk: &ChunkAt, count: u32) -> Result<Vec<u64>, PartsError> {
-    let mut words = Vec::new();
-    if u64::from(count) > chunk.there {
-        return Err(part.damaged("a chunk was cut off"));
-    }
-    let read = part.file.words(chunk.words_at, &mut words, count as usize);
-    read.map_err(|error| PartsError::Trace { path: part.path.clone(), source: error.into() })?;
-    Ok(words)
-}
-
-/// The time at which the run of a part began.
-fn beginning(part: &PartFile) -> u64 {
-    let images = part.file.images.iter().map(|image| image.clock);
-    images.chain(part.file.rows.iter().map(|rows| rows.clock)).min().unwrap_or_default()
-}
-
-/// The content of an image's chunk after its head.
-fn describe(image: &file::Image) -> Vec<u8> {
-    use std::os::unix::ffi::OsStrExt as _;
-    let path = image.path.as_os_str().as_bytes();
-    let id = from_hex(&image.build_id).unwrap_or_default();
-    let mut content = vec![0; size_of::<Image>()];
-    set(&mut content, offset_of!(Image, low), &image.low.to_le_bytes());
-    set(&mut content, offset_of!(Image, high), &image.high.to_le_bytes());
-    set(&mut content, offset_of!(Image, bias), &image.bias.to_le_bytes());
-    set(&mut content, offset_of!(Image, build_id_len), &(id.len() as u32).to_le_bytes());
-    set(&mut content, offset_of!(Image, path_len), &(path.len() as u32).to_le_bytes());
-    set(&mut content, offset_of!(Image, build_id), &id);
-    content.extend(path);
-    content.extend(image.left_out.iter().flat_map(|function| function.to_le_bytes()));
-    content
-}
-
-pub(super) struct Places<'p> {
-    images: &'p [file::Image],
-    /// The index of each process in `order`.
-    processes: HashMap<u32, usize>,
-    /// The processes in the order of their first streams, each with the index of the process that forked it.
-    order: Vec<(u32, Option<usize>)>,
-}
-
-impl<'p> Places<'p> {
-    pub(super) fn new(part: &'p PartFile) -> Result<Self, PartsError> {
-        let images = &*part.file.images;
-        for (number, image) in images.iter().enumerate() {
-            let mut others = images[..number].iter().filter(|other| other.process == image.process);
-            if others.any(|other| other.low < image.high && image.low < other.high) {
-                return Err(part.unlike(
-                    "a library was loaded where another one was before; which one its addresses mean would not be reported",
-                ));
-            }
-        }
-        let mut places = Self { images, processes: HashMap::new(), order: Vec::new() };
-        for reported in &part.streams {
-            let process = reported.stream.process;
-            if !places.processes.contains_key(&process) {
-                let parent =
-                    reported.key.parent.map(|parent| places.processes[&part.streams[parent].stream.process]);
-                places.processes.insert(process, places.order.len());
-                places.order.push((process, parent));
-            }
-        }
-        Ok(places)
+    fn differ(&self, index: usize, place: Vec<String>) -> PartsError {
+        let thread = heading(&self.readers[0], self.parts[0].stream(index));
+        PartsError::Differ(Box::new(Difference { thread, place }))
     }
 
-    /// The image of a process at an address.
-    fn image_at(&self, process: u32, address: u64) -> Option<&'p file::Image> {
-        let mut place = self.processes.get(&process).copied();
-        while let Some((process, parent)) = place.map(|place| self.order[place]) {
-            let covers =
-                |image: &&file::Image| image.process == process && (image.low..image.high).contains(&address);
-            if let Some(image) = self.images.iter().find(covers) {
-                return Some(image);
-            }
-            place = parent;
+    /// The places of a stream that others name, in each part: where they have begun, or handlers have interrupted it.
+    fn places(&self, index: usize) -> Result<Vec<Vec<u64>>, PartsError> {
+        let of_parts = self.parts.iter().map(|part| part.named_places(index));
+        let of_parts = of_parts.collect::<Result<Vec<_>, _>>()?;
+        if of_parts.iter().any(|places| places.len() != of_parts[0].len()) {
+            return Err(self.differ(index, Vec::new()));
         }
-        None
+        Ok((0..of_parts[0].len()).map(|at| of_parts.iter().map(|places| places[at]).collect()).collect())
     }
 
-    /// The form of an address that is the same in all runs.
-    pub(super) fn common(&self, process: u32, address: u64) -> u64 {
-        let Some(image) = self.image_at(process, address) else { return address };
-        let mut id = from_hex(&image.build_id).unwrap_or_default();
-        id.resize(8, 0);
-        let id = *id.first_chunk().expect("8 bytes");
-        pcce_abi::trace::parts::place(address.wrapping_sub(image.bias), id)
-    }
-
-    /// The address in another run that corresponds to one of this run; none if that run has no such image.
-    pub(super) fn in_other(&self, other: &Places<'_>, process: u32, address: u64) -> Option<u64> {
-        let image = self.image_at(process, address)?;
-        let mut place = self.processes.get(&process).copied();
-        while let Some((process, parent)) = place.map(|place| other.order[place]) {
-            let is_it = |found: &&file::Image| {
-                found.process == process
-                    && found.build_id == image.build_id
-                    && found.path == image.path
-                    && found.left_out == image.left_out
-            };
-            if let Some(found) = other.images.iter().find(is_it) {
-                return Some(address.wrapping_sub(image.bias).wrapping_add(found.bias));
-            }
-            place = parent;
-        }
-        None
+    /// The addresses of the program's functions in the processes, which have it at the same place.
+    fn addresses(&mut self) -> Result<Rc<[u64]>, PartsError> {
+        let first = &self.parts[0];
+        let program = &self.split.parts[0].build_id;
+        let image = first.file.images.iter().find(|image| image.build_id == *program);
+        let bias = image.map(|image| image.bias).ok_or_else(|| PartsError::NoPart(first.path.clone()))?;
+        let of_file = &self.split.addresses;
+        let addresses = self.addresses.entry(bias);
+        Ok(Rc::clone(addresses.or_insert_with(|| of_file.iter().map(|at| at.wrapping_add(bias)).collect())))
     }
 }

@@ -6,7 +6,8 @@
 //! may be missing, or a call of which no node is known, nothing is known.
 
 use pcce_abi::trace::{
-    AWAY, BEGIN_INTERRUPTED, CONTEXT_WORDS, ENTRY_LEN, KIND_SHIFT, Order, Special, TOKEN_LEN,
+    AWAY, BEGIN_INTERRUPTED, CONTEXT_WORDS, ENTRY_LEN, KIND_SHIFT, MAX_STACK, Order, STACK_ENTRY, STACK_OPEN,
+    Special, TOKEN_LEN,
 };
 
 use super::stacks::{Jumps, Landings, Stacks};
@@ -68,19 +69,47 @@ impl Reader<'_> {
     /// The state at the beginning of a chunk. None if the chunk has no context, or the dictionaries for it are
     /// missing.
     pub(super) fn begin_at(&self, stream: &Stream, chunk: &ChunkAt) -> std::io::Result<Option<Begin>> {
-        Ok(self.begin(stream, chunk, &self.context_words(chunk)?))
+        let words = self.context_words(chunk)?;
+        if words.first().is_some_and(|word| word >> KIND_SHIFT == Special::Stack as u64) {
+            return Ok(self.begin_with_stack(stream, chunk, &words));
+        }
+        Ok(self.begin(stream, chunk, &words))
     }
 
     /// The number of calls up to the beginning of a chunk that may return two times, if the chunk has a context.
     pub(super) fn jumps_at(&self, chunk: &ChunkAt) -> std::io::Result<Option<u64>> {
-        Ok(head(&self.context_words(chunk)?).map(|([_, jumps, ..], _)| jumps))
+        let words = self.context_words(chunk)?;
+        let is_stack = words.first().is_some_and(|word| word >> KIND_SHIFT == Special::Stack as u64);
+        Ok(if is_stack { words.get(1).copied() } else { head(&words).map(|([_, jumps, ..], _)| jumps) })
     }
 
     fn context_words(&self, chunk: &ChunkAt) -> std::io::Result<Vec<u64>> {
-        const FIRST: usize = 1 + CONTEXT_WORDS;
+        const MAX_WORDS: usize = {
+            let (token, stack) = (1 + CONTEXT_WORDS + TOKEN_LEN / 8, 2 + 2 * MAX_STACK);
+            if token > stack { token } else { stack }
+        };
         let mut words = Vec::new();
-        self.file.words(chunk.words_at, &mut words, (FIRST + TOKEN_LEN / 8).min(chunk.there as usize))?;
+        self.file.words(chunk.words_at, &mut words, MAX_WORDS.min(chunk.there as usize))?;
         Ok(words)
+    }
+
+    /// The state at the beginning of a chunk whose first words are a [`Special::Stack`].
+    fn begin_with_stack(&self, stream: &Stream, chunk: &ChunkAt, words: &[u64]) -> Option<Begin> {
+        let tables = &self.programs.tables;
+        let count = (words[0] & ((1 << KIND_SHIFT) - 1)) as usize;
+        let activations = words.get(2..)?.get(..count.checked_mul(2)?)?;
+        let mut stack = Vec::with_capacity(count);
+        for &[function, node] in activations.as_chunks().0 {
+            if function == STACK_OPEN {
+                stack.push(Active { function: OPEN, node: NONE });
+                continue;
+            }
+            let function = self.function_at(stream.process, function, chunk.loads)?;
+            let node = if node == STACK_ENTRY { NONE } else { tables.node_of(function, node)? };
+            stack.push(Active { function, node });
+        }
+        let state = goes_on(tables, stack.last()?);
+        (stack[0].function == OPEN).then_some(Begin { stack, state, jumps: words[1], counted: false })
     }
 
     fn begin(&self, stream: &Stream, chunk: &ChunkAt, words: &[u64]) -> Option<Begin> {
@@ -168,6 +197,15 @@ impl Contexts {
             enter(tables, &mut stack, Active { function: tables.function_of(node), node });
         }
         Some(stack)
+    }
+}
+
+/// The state in which the innermost activation goes on after its last event.
+pub(super) fn goes_on(tables: &Tables, active: &Active) -> State {
+    match *active {
+        Active { function: OPEN, .. } => State::Open,
+        Active { function, node: NONE } => State::Choose(tables.functions[function as usize].first),
+        Active { node, .. } => State::Choose(tables.nodes[node as usize].next),
     }
 }
 
@@ -305,6 +343,12 @@ impl<'t> Replay<'t> {
         Event { depth, ..self.event(EventKind::Active, function.unwrap_or(NONE), node) }
     }
 
+    /// The innermost activation, as an event.
+    pub(in crate::trace) fn innermost(&self) -> Option<Event> {
+        let last = self.stack.len() - 1;
+        (last > 0).then(|| self.active_at(last))
+    }
+
     /// Reads the rest of a node's code.
     pub(super) fn rest(&mut self, node: u32, bits: u32) -> Result<(), Option<Event>> {
         let (code, _) = self.tables.code_of(node);
@@ -361,7 +405,7 @@ impl Replay<'_> {
         }
     }
 
-    fn snapshot(&self, state: State) -> Snapshot {
+    pub(super) fn snapshot(&self, state: State) -> Snapshot {
         Snapshot {
             stack: self.stack.clone(),
             jumps: self.jumps.clone(),

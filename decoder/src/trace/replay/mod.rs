@@ -7,6 +7,7 @@
 
 mod begin;
 mod stacks;
+mod woven;
 
 use std::collections::VecDeque;
 
@@ -17,6 +18,8 @@ use pcce_abi::trace::{
 
 use self::begin::{Begin, Snapshot};
 use self::stacks::{Jumps, Landings, Stacks};
+pub use self::woven::Apart;
+use self::woven::Woven;
 use super::bits::{Bits, Item};
 use super::event::{End, Event, EventKind, GapCause};
 use super::file::{ChunkAt, Stream};
@@ -162,6 +165,8 @@ pub struct Replay<'t> {
     was_counted: bool,
     /// Verify mode: events and hash where reading begins.
     counted_before: Option<(u64, u64)>,
+    /// The streams of several programs, if it is read from these.
+    woven: Option<Box<Woven<'t>>>,
 }
 
 impl Iterator for Replay<'_> {
@@ -169,10 +174,12 @@ impl Iterator for Replay<'_> {
 
     fn next(&mut self) -> Option<Event> {
         loop {
+            self.mark();
             let state = self.state;
             let reported = match state {
                 State::Choose(_) | State::Check(_) if self.halts_here() => return None,
                 State::Choose(choice) => match self.choose(choice) {
+                    Ok(node) if self.woven.is_some() && !self.is_checked(choice, node) => None,
                     Ok(node) => return Some(self.node(node)),
                     Err(reported) => reported,
                 },
@@ -184,6 +191,10 @@ impl Iterator for Replay<'_> {
                 State::Interrupted => self.goes_on_elsewhere(),
                 State::Elsewhere => self.elsewhere(),
                 State::Skip => self.skip(),
+                State::Lose(why, _) if self.woven.is_some() => {
+                    self.come_apart(Apart::Lost(why));
+                    None
+                }
                 State::Lose(why, value) => Some(self.lose(why, value)),
                 State::Known(kept) => Some(self.known(kept)),
                 State::Active(place) => Some(self.active(place)),
@@ -249,6 +260,7 @@ impl<'t> Replay<'t> {
             inherited: start.cache,
             was_counted: false,
             counted_before: None,
+            woven: None,
         }
     }
 
@@ -299,6 +311,10 @@ impl<'t> Replay<'t> {
     #[inline]
     fn node(&mut self, number: u32) -> Event {
         let node = &self.tables.nodes[number as usize];
+        if self.woven.is_some() {
+            let (code, bits) = self.tables.code_of(number);
+            self.out().into_iter().for_each(|out| out.bits(code, bits));
+        }
         let last = self.stack.len() - 1;
         self.before = std::mem::replace(&mut self.stack[last].node, number);
         self.events += 1;
@@ -406,6 +422,9 @@ impl<'t> Replay<'t> {
 
     #[inline]
     fn consume(&mut self, bits: u32) {
+        if self.woven.is_some() {
+            self.compare_context();
+        }
         self.bits.bits <<= bits;
         self.bits.left -= bits;
         self.idle = 0;
@@ -413,6 +432,9 @@ impl<'t> Replay<'t> {
 
     #[inline]
     fn open(&mut self) -> Option<Event> {
+        if self.woven.is_some() {
+            return self.open_in_all();
+        }
         if self.bits.left == 0 {
             match self.ready() {
                 Ready::Bits => {}
@@ -428,27 +450,29 @@ impl<'t> Replay<'t> {
     }
 
     fn enter_cached(&mut self) -> Option<Event> {
+        match self.cached() {
+            Ok(function) => Some(self.enter(function)),
+            Err(reported) => reported,
+        }
+    }
+
+    /// Reads which function of the cache is entered.
+    fn cached(&mut self) -> Result<u32, Option<Event>> {
         let mut place = 0;
-        match self.bit() {
-            Ok(true) => place = self.order.expected(),
-            Ok(false) => {
-                for _ in 0..CACHED_BITS - EXPECTED_BITS {
-                    match self.bit() {
-                        Ok(bit) => place = place << 1 | u8::from(bit),
-                        Err(reported) => return reported,
-                    }
-                }
+        if self.bit()? {
+            place = self.order.expected();
+        } else {
+            for _ in 0..CACHED_BITS - EXPECTED_BITS {
+                place = place << 1 | u8::from(self.bit()?);
             }
-            Err(reported) => return reported,
         }
         self.order.enter(place);
-        match self.cache[place as usize] {
-            NONE => {
-                self.state = State::Lose(GapCause::NotCached, 0);
-                None
-            }
-            function => Some(self.enter(function)),
+        let function = self.cache[place as usize];
+        if function == NONE {
+            self.state = State::Lose(GapCause::NotCached, 0);
+            return Err(None);
         }
+        Ok(function)
     }
 
     fn enter(&mut self, function: u32) -> Event {
@@ -477,6 +501,7 @@ impl<'t> Replay<'t> {
 
     /// An exception goes on outside of the innermost activation.
     fn unwinding(&mut self) -> Option<Event> {
+        self.turn_to_bits();
         if self.bits.left == 0 {
             match self.ready() {
                 Ready::Bits => {}
@@ -499,6 +524,9 @@ impl Replay<'_> {
     #[inline]
     fn choose(&mut self, number: u32) -> Result<u32, Option<Event>> {
         let choice = self.tables.choices[number as usize];
+        if self.woven.is_some() {
+            self.turn_to_choice(&choice);
+        }
         if choice.width == 0 {
             if choice.start == NONE {
                 return Err(self.not_reached());
@@ -562,10 +590,7 @@ impl Replay<'_> {
 
     /// Reads the bit after a checked call that has returned.
     fn check(&mut self, choice: u32) -> Option<Event> {
-        if let Err(reported) = self.want() {
-            return reported;
-        }
-        self.state = match self.bit() {
+        self.state = match self.check_all() {
             Ok(false) => State::Choose(choice),
             Ok(true) => State::Lose(GapCause::NoCode, 0),
             Err(reported) => return reported,
@@ -617,6 +642,10 @@ impl Replay<'_> {
                 | Special::Flushed,
                 ..,
             ) => self.special(false),
+            _ if self.woven.is_some() => {
+                self.come_apart(Apart::Lost(GapCause::Unexpected));
+                None
+            }
             _ => {
                 self.state = State::Unexpected;
                 self.certain = false;
@@ -679,7 +708,8 @@ impl Replay<'_> {
 
     /// A word says where the jump has gone to.
     fn goes_on_elsewhere(&mut self) -> Option<Event> {
-        match self.ready() {
+        self.turn_to_bits();
+        match self.ready_or_bits() {
             Ready::End(ended) => return Some(self.stop(ended)),
             Ready::Changed => return None,
             Ready::Special if !matches!(self.bits.peek(), Item::Special(Special::Entered, ..)) => {
@@ -692,6 +722,7 @@ impl Replay<'_> {
 
     /// By the tables, no event can come here.
     fn not_reached(&mut self) -> Option<Event> {
+        self.turn_to_bits();
         let ready = if self.bits.left == 0 { self.ready() } else { Ready::Bits };
         match ready {
             Ready::End(ended) => Some(self.stop(ended)),
@@ -706,6 +737,11 @@ impl Replay<'_> {
 }
 
 impl Replay<'_> {
+    /// The next item.
+    fn ready_or_bits(&mut self) -> Ready {
+        if self.bits.left > 0 { Ready::Bits } else { self.ready() }
+    }
+
     /// The next item where no bits are left. Handles the bounds of chunks before it.
     fn ready(&mut self) -> Ready {
         loop {
@@ -749,6 +785,21 @@ impl Replay<'_> {
         self.cache.fill(NONE);
         self.order = Order::new();
         self.last = None;
+        // The state is that of another part's chunk.
+        if self.woven.is_some() && self.started {
+            if chunk.sequence > 0 {
+                if !follows {
+                    return self.lose_at(GapCause::Missing);
+                }
+                self.began(chunk);
+            }
+            if chunk.events != 0 && chunk.end == CONTINUED && self.certain {
+                let at = self.expected.partition_point(|other| other.events <= chunk.events);
+                self.expected.insert(at, *chunk);
+                self.compare_reached();
+            }
+            return;
+        }
         let first = !std::mem::replace(&mut self.started, true);
         if chunk.begin == BEGIN_MIDDLE {
             self.state = State::Lose(GapCause::Middle, 0);
@@ -828,6 +879,9 @@ impl Replay<'_> {
     }
 
     fn stop(&mut self, ended: bool) -> Event {
+        if self.woven.is_some() && ended {
+            self.end_all(ended);
+        }
         if ended && let Some(chunk) = self.last.take() {
             self.compare_last(chunk);
         }
@@ -843,6 +897,10 @@ impl Replay<'_> {
 
     /// Handles a special word. `unexpected`: it is where no open code is active.
     fn special(&mut self, unexpected: bool) -> Option<Event> {
+        if self.woven.is_some() && !self.agree() {
+            self.come_apart(Apart::Differ);
+            return None;
+        }
         let Item::Special(special, payload, words) = self.bits.peek() else {
             self.state = State::Lose(GapCause::BadWord, 0);
             return None;

@@ -47,6 +47,11 @@ impl Jumps {
         }
     }
 
+    /// The count of numbers that were given.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// Reading begins after `count` numbers were given, and while `active` activations are active.
     pub(super) fn begin(&mut self, count: u64, active: usize) {
         *self = Self { count, before: (count, active), ..Self::default() };
@@ -140,7 +145,8 @@ impl Replay<'_> {
 
     /// Follows a `longjmp` to a place.
     pub(super) fn jumped(&mut self, place: u64) -> Option<Event> {
-        match self.ready() {
+        self.turn_to_bits();
+        match self.ready_or_bits() {
             // Traced code itself reports where it goes on.
             Ready::Special
                 if matches!(self.bits.peek(), Item::Special(Special::Landed | Special::Again, ..)) =>
@@ -295,6 +301,7 @@ impl Replay<'_> {
 
     /// The thread is on another stack, of which nothing was reported yet.
     pub(super) fn elsewhere(&mut self) -> Option<Event> {
+        self.turn_to_bits();
         if self.bits.left == 0 {
             match self.ready() {
                 Ready::Special => return self.special(false),

@@ -175,6 +175,7 @@ fn module(image: u64, number: u64, random: &mut Random) -> Traced {
         names,
         addresses: (0..u64::from(count)).map(|f| 0x2000 + number * 0x10_0000 + f * 0x40).collect(),
         functions,
+        part: None,
         others: 0,
         other_addresses: Vec::new(),
         sites: 0,

@@ -95,6 +95,7 @@ impl Job<'_> {
     ) -> Result<tracing::Before<'m>, Error> {
         let (unannounced, calls) = self.left_out(module, program, code, warnings)?;
         left_out.iter_mut().zip(unannounced).for_each(|(left_out, unannounced)| *left_out |= unannounced);
-        tracing::insert(module, program, code, (names, left_out), self.options, (calls, elsewhere), warnings)
+        let options = (self.options, self.wanted.part);
+        tracing::insert(module, program, code, (names, left_out), options, (calls, elsewhere), warnings)
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use pcce_abi::functions::OPEN_THUNK;
 use pcce_abi::trace::{self, functions};
 use pcce_dictionary::Location;
-use pcce_dictionary::trace::{self as tables, Kind};
+use pcce_dictionary::trace::{self as tables, Kind, Part};
 use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::thunks::PUSH_THUNK;
@@ -103,7 +103,7 @@ pub fn insert<'m>(
     program: &Program,
     (first_bodies, bodies): (&Code<'m>, SecondBodies<'m>),
     Gathered { functions, others }: Gathered<'m>,
-    (mut names, (name, key), verify): (Strings, (&str, u64), bool),
+    (mut names, (name, key), (verify, part)): (Strings, (&str, u64), (bool, Option<Part>)),
     (assumed, entered_behind): (Calls, Vec<(FunctionId, String)>),
 ) -> Before<'m> {
     let code = &bodies.code;
@@ -153,8 +153,24 @@ pub fn insert<'m>(
         }
         let blocks = value.blocks().len();
         let address = module.add_private_alias(&format!("{TRACED}{}", id.index()), value).address();
-        let inserter =
-            Inserter { b: &builder, code, functions: &functions, traced, placement: &placement, key, id };
+        let text = function.source_name.as_deref().unwrap_or(&function.name);
+        let classes = tables::classes(&placement.sets, placement.next.len());
+        // A part leaves out the bits of the others.
+        let writes = placement
+            .same
+            .iter()
+            .map(|&same| part.is_none_or(|part| part.writers(text, classes[same as usize]).has(part.number)));
+        let writes = writes.collect();
+        let inserter = Inserter {
+            b: &builder,
+            code,
+            functions: &functions,
+            traced,
+            placement: &placement,
+            writes,
+            key,
+            id,
+        };
         inserter.run(address, verify);
         assert_eq!(
             blocks,
@@ -162,7 +178,7 @@ pub fn insert<'m>(
             "{}: what contexts know of blocks by their numbers holds",
             function.name
         );
-        let name = names.number(function.source_name.as_deref().unwrap_or(&function.name));
+        let name = names.number(text);
         rows.push(row(traced, placement, name, &mut names, &mut files));
     }
     let traced = tables::Traced {
@@ -171,6 +187,7 @@ pub fn insert<'m>(
         files: files.list,
         names: names.list,
         functions: rows,
+        part,
         others: others.len() as u32,
         ..tables::Traced::default()
     };
@@ -288,6 +305,8 @@ struct Inserter<'a, 'm> {
     functions: &'a [Traced<'m>],
     traced: &'a Traced<'m>,
     placement: &'a Placement,
+    /// For each node, whether the program writes its bits.
+    writes: Vec<bool>,
     key: u64,
     id: FunctionId,
 }
@@ -305,7 +324,10 @@ impl<'m> Inserter<'_, 'm> {
                 continue;
             }
             let event = verify.then(|| trace::event(self.key, self.id.index() as u32, same));
-            self.append(node.at, self.placement.codes[i as usize], event, i);
+            let code = self.placement.codes[i as usize];
+            // The bits that tell of the events are written or left out; the events are counted.
+            let code = if self.writes[i as usize] { code } else { Bits::default() };
+            self.append(node.at, code, event, i);
             let Some(call) = node.at.as_call() else { continue };
             let behind = |at| self.append(at, Bits { value: 0, bits: 1 }, None, i | tables::BEHIND);
             match node.kind {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use pcce_dictionary::trace::Kind;
 use pcce_encoding::FunctionId;
 use pcce_model::plan::Strings;
-use pcce_model::{CallKind, Program, Reach, SourceLocation};
+use pcce_model::{CallKind, Program, Reach, RuntimeCall, SourceLocation};
 use pcce_tracing::{Block, Flow, Role};
 
 use super::Calls;
@@ -379,6 +379,8 @@ impl<'m> Reader<'_, 'm> {
             CallKind::Replaceable(callee) => Kind::Open(Some(self.names.number(&self.program[*callee].name))),
             CallKind::External(text) => Kind::Open(Some(self.names.number(text))),
             CallKind::Indirect | CallKind::Asm => Kind::Open(None),
+            // Readers know threads by where they were created. The bit behind the call tells several in a row apart.
+            CallKind::Runtime(RuntimeCall::PthreadCreate | RuntimeCall::ThrdCreate) => Kind::Open(name()),
             CallKind::Runtime(_) => name().map_or(Kind::Open(None), Kind::Closed),
         })
     }

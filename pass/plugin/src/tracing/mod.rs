@@ -16,6 +16,7 @@ mod gather;
 use std::collections::HashMap;
 
 use pcce_abi::trace;
+use pcce_dictionary::trace::Part;
 use pcce_encoding::FunctionId;
 use pcce_model::plan::{PlannedFunction, Strings};
 use pcce_model::{Patterns, Program, Reach, TailCallee};
@@ -101,7 +102,8 @@ pub fn without_calls_back(program: &Program, entered: &[FunctionId]) -> Result<V
 }
 
 /// Adds the part of the code that leaves blocks and calls as they are. `name` is the module's, and `key` its
-/// number in hashes. `left_out` marks functions that are left out for other reasons than the user's options.
+/// number in hashes. `left_out` marks functions that are left out for other reasons than the user's options. `part`:
+/// the bits of other parts are not written.
 ///
 /// # Errors
 /// Names of functions cannot be read.
@@ -110,7 +112,7 @@ pub fn insert<'m>(
     program: &Program,
     code: &Code<'m>,
     ((name, key), left_out): ((&str, u64), Vec<bool>),
-    options: &PassOptions,
+    (options, part): (&PassOptions, Option<Part>),
     (calls, elsewhere): (Calls, Elsewhere),
     warnings: &mut Vec<String>,
 ) -> Result<Before<'m>, Error> {
@@ -132,7 +134,7 @@ pub fn insert<'m>(
     if let Some(baseline) = options.trace_baseline {
         return Ok(Before::Numbers(baseline::insert(module, program, code, &functions.functions, baseline)));
     }
-    let given = (names, (name, key), options.common.verify);
+    let given = (names, (name, key), (options.common.verify, part));
     let before = emit::insert(module, program, (code, bodies), functions, given, (calls, elsewhere.entered));
     Ok(Before::Codes(Box::new(before)))
 }

@@ -145,7 +145,7 @@ fn parts_are_chosen_alike() {
     build(&source("bodies.c"), &["-O1", "-fno-inline"], &program);
     let choice = ("PCCE_TRACE_SKIP", "add,shared,interpret");
     let whole = shown(&program, choice, &[]);
-    let mut collect = command(artifact("pcce"), &["trace", "collect", "--parts", "3", "-o"]);
+    let mut collect = command(artifact("pcce"), &["trace", "collect", "--prove", "--parts", "3", "-o"]);
     collect.arg(&trace).arg("--").arg(&program).env(choice.0, choice.1).env("PCCE_TRACE_STRESS", "4");
     run(collect.env("PCCE_VERIFY_REPORT", folder.join("report"))).expect_success();
     let merged = pcce_trace(&["show"], &program, &trace).expect_success().stdout;

@@ -1,4 +1,4 @@
-//! Traces from several runs: a merged trace is that of a whole run, or there is none.
+//! Traces from several runs of one program (`--prove`): a merged trace is that of a whole run, or there is none.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,8 @@ fn collect(parts: u32, options: &[&str], to: &Path, program: &[&str]) -> Output 
 }
 
 fn collect_with_input(parts: u32, options: &[&str], to: &Path, program: &[&str], input: &str) -> Output {
-    let mut collect = command(artifact("pcce"), &["trace", "collect", "--parts", &parts.to_string()]);
+    let mut collect =
+        command(artifact("pcce"), &["trace", "collect", "--prove", "--parts", &parts.to_string()]);
     collect.args(options).arg("-o").arg(to).arg("--").args(program);
     collect.env("PCCE_TRACE_STRESS", "20").env("PCCE_VERIFY_REPORT", to.with_extension("verify"));
     run_with_input(&mut collect, input)
@@ -209,7 +210,7 @@ fn a_full_disk_is_no_end() {
     let disk = folder.join("disk");
     fs::create_dir(&disk).expect("a new one");
     let script = "mount -t tmpfs -o size=600k none \"$1\" || exit 90\n\
-        collect() { \"$0\" trace collect --jobs 1 --parts 3 -o \"$1/trace\" -- \"$2\" longest; }\n\
+        collect() { \"$0\" trace collect --prove --jobs 1 --parts 3 -o \"$1/trace\" -- \"$2\" longest; }\n\
         collect \"$1\" \"$2\" && exit 91\n[ -e \"$1/trace\" ] && exit 92\n\
         mount -o remount,size=60m \"$1\" || exit 93\ncollect \"$1\" \"$2\" || exit 94\ncp \"$1/trace\" \"$3\"";
     let copy = folder.join("trace");
@@ -252,7 +253,7 @@ fn damaged_parts_are_refused() {
     let _ = collect(2, &["--keep"], &to, &[text(differs())]).expect_success();
     let parts = ["1", "2"].map(|n| folder.join(format!("trace.parts/part-{n}.trace")));
     let merged = folder.join("merged");
-    let merge = |parts: &[&Path]| trace(&["merge", "-o", text(&merged), text(differs())], parts);
+    let merge = |parts: &[&Path]| trace(&["merge", "--prove", "-o", text(&merged), text(differs())], parts);
     let _ = merge(&[&parts[0], &parts[1]]).expect_success();
     assert_eq!(fs::read(&to).expect("a trace").len(), fs::read(&merged).expect("a trace").len());
     fs::remove_file(&merged).expect("a file");

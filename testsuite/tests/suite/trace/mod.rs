@@ -19,6 +19,7 @@ mod left_out;
 mod lines;
 mod merged_runs;
 mod modules;
+mod programs_in_parts;
 mod rings;
 mod shared_libraries;
 mod slurm;

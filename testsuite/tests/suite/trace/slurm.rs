@@ -16,7 +16,8 @@ const SLOW: &str = source!("slurm/slow.c");
 fn program(folder: &Path) -> PathBuf {
     let (source, program) = (folder.join("slow.c"), folder.join("slow"));
     fs::write(&source, SLOW).expect("a file");
-    let mut build = command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-verify", "-O1", "-g"]);
+    let mut build =
+        command(artifact("pcce-clang"), &["--pcce-trace", "--pcce-keep", "--pcce-verify", "-O1", "-g"]);
     run(build.arg(&source).arg("-o").arg(&program)).expect_success();
     program
 }
