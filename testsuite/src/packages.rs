@@ -182,6 +182,7 @@ impl Packages {
             baseline: None,
             trained: false,
             adapted: None,
+            part: None,
             records: false,
             through: String::new(),
             environment: BTreeMap::new(),

@@ -257,6 +257,9 @@ pub struct Variant {
     /// What `pcce adapt` is given, if it is run on what was built.
     #[serde(default)]
     pub adapted: Option<Adapted>,
+    /// If `pcce trace split` is run on what was built: which of the programs it is, from 1, and how many there are.
+    #[serde(default)]
+    pub part: Option<(u32, u32)>,
     /// True if its runs record a trace of calls.
     #[serde(default)]
     pub records: bool,

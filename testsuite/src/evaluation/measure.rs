@@ -93,12 +93,31 @@ impl Evaluated<'_> {
         if let Some(adapted) = variant.adapted {
             return self.adapted(variant, adapted, verify);
         }
+        if let Some(part) = variant.part {
+            return self.part(variant, part, verify);
+        }
         if !variant.trained {
             return self.build_with(variant, verify, "");
         }
         let profile = self.profile(variant, &self.program.workload.small)?;
         let flags = format!("{} --pcce-profile-use={}", variant.flags, profile.display());
         self.build_with(&Variant { flags, ..variant.clone() }, verify, &fingerprint_file(&profile)?)
+    }
+
+    /// One of the programs that `pcce trace split` has made of a build.
+    fn part(&self, variant: &Variant, (number, parts): (u32, u32), verify: bool) -> Result<Built> {
+        let kept = self.workshop.kept(&self.program.name, &variant.folder_name())?;
+        let mut keeping = variant.clone();
+        keeping.environment.insert("PCCE_KEEP".into(), kept.display().to_string());
+        let whole = self.build_with(&keeping, verify, "")?;
+        let mut split = Command::new(variant.tools.join("pcce"));
+        split.args(["trace", "split", "--parts", &parts.to_string()]);
+        split.arg("--kept").arg(&kept).arg(&whole.executable);
+        checked("pcce trace split", split.output())?;
+        let mut executable = whole.executable.clone().into_os_string();
+        executable.push(format!(".pcce-part-{number}-of-{parts}"));
+        let executable = PathBuf::from(executable);
+        Ok(Built { fingerprint: fingerprint_file(&executable)?, executable, ..whole })
     }
 
     /// A build that `pcce adapt` has made again.
