@@ -76,11 +76,12 @@ impl std::str::FromStr for Part {
     }
 }
 
-/// The programs, from 0, that write the bits of a class ([`classes`]).
+/// The programs, from 0, that write the bits of a class ([`classes`]). Readers compare what both have written, so that
+/// no event depends on one run alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writers {
     pub owner: u32,
-    /// Another one, for a quarter of the classes: readers compare what both have written.
+    /// Another one, if there are several programs.
     pub checker: Option<u32>,
 }
 
@@ -104,10 +105,9 @@ impl Part {
         let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         let hash = hash ^ hash >> 31;
-        let (count, further) = (u64::from(self.count), hash / u64::from(self.count));
+        let count = u64::from(self.count);
         let owner = hash % count;
-        let checker =
-            (count > 1 && further % 4 == 0).then(|| (owner + 1 + further / 4 % (count - 1)) % count);
+        let checker = (count > 1).then(|| (owner + 1 + hash / count % (count - 1)) % count);
         Writers { owner: owner as u32, checker: checker.map(|checker| checker as u32) }
     }
 }

@@ -25,6 +25,9 @@ static KNOWN: [Known; MAX_KNOWN] =
         MAX_KNOWN];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
+/// The bounds of the program itself, once the file has it: it is never unloaded, so its functions need no further look.
+static OWN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
+
 /// The number of traced libraries that were loaded.
 static LOADS: AtomicU64 = AtomicU64::new(0);
 
@@ -46,12 +49,17 @@ pub fn start() {
 
 /// Forgets all images, in a new process: the file has none of them.
 pub fn forget() {
+    OWN[1].store(0, Ordering::Relaxed);
     COUNT.store(0, Ordering::Relaxed);
     KNOWN.iter().for_each(|known| known.high.store(0, Ordering::Relaxed));
 }
 
 /// Writes the image of an address into the file, unless it is there, or there is none.
 pub fn describe(address: usize) {
+    // Functions that are not in the cache come here often.
+    if (OWN[0].load(Ordering::Acquire)..OWN[1].load(Ordering::Acquire)).contains(&address) {
+        return;
+    }
     let Some(image) = Loaded::of(address as *const u8) else { return };
     let id = u64::from_le_bytes(image.build_id);
     let count = COUNT.load(Ordering::Acquire).min(MAX_KNOWN);
@@ -68,6 +76,10 @@ pub fn describe(address: usize) {
     known.id.store(id, Ordering::Release);
     known.low.store(image.start.addr(), Ordering::Release);
     known.high.store(image.end.addr(), Ordering::Release);
+    if is_program(&image) {
+        OWN[0].store(image.start.addr(), Ordering::Release);
+        OWN[1].store(image.end.addr(), Ordering::Release);
+    }
 }
 
 /// An image with this address was loaded, perhaps at the place of another one: its functions must not be taken for
@@ -97,16 +109,16 @@ pub extern "C" fn __pcce_trace_loaded(address: usize, begin: usize, end: usize) 
     }
 }
 
+/// Returns whether an image is the program, which has no name among the images.
+fn is_program(image: &Loaded) -> bool {
+    // SAFETY: it ends with a zero.
+    image.file.is_null() || unsafe { CStr::from_ptr(image.file) }.is_empty()
+}
+
 fn path(image: &Loaded) -> &[u8] {
+    let name = if is_program(image) { PROGRAM.as_ptr().cast() } else { image.file };
     // SAFETY: both end with a zero.
-    unsafe {
-        let own = CStr::from_ptr(PROGRAM.as_ptr().cast()).to_bytes();
-        if image.file.is_null() {
-            return own;
-        }
-        let path = CStr::from_ptr(image.file).to_bytes();
-        if path.is_empty() { own } else { path }
-    }
+    unsafe { CStr::from_ptr(name) }.to_bytes()
 }
 
 /// The head of an image's chunk, and the image that follows it.
