@@ -8,6 +8,7 @@ mod proven;
 mod run;
 mod slurm;
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -171,6 +172,11 @@ pub fn collect_part(path: &Path, part: u32) -> anyhow::Result<Status> {
     let folder = Folder::existing(path)?.with_context(|| format!("{}: there is no plan", path.display()))?;
     run::run(&folder, part)?;
     Ok(Status::Done)
+}
+
+/// Becomes the program of a part, under the name of the whole program.
+pub fn run_as(own: &Path, name: &Path, arguments: &[OsString]) -> anyhow::Result<Status> {
+    Err(run::run_as(own, name, arguments))
 }
 
 /// Puts parts together that were run without `collect`.

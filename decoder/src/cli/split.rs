@@ -94,16 +94,19 @@ pub(super) fn open_or_make(program: &Path, parts: u32) -> anyhow::Result<Split> 
 fn make(program: &Path, parts: u32, kept: &[PathBuf], seed: u64) -> anyhow::Result<Split> {
     let linker = own_linker()?;
     let folder = program.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let bar =
-        if std::io::stderr().is_terminal() { ProgressBar::new(parts.into()) } else { ProgressBar::hidden() };
-    let mut made = Vec::new();
-    for number in 0..parts {
+    let bar = if std::io::stderr().is_terminal() {
+        ProgressBar::new(2 * u64::from(parts))
+    } else {
+        ProgressBar::hidden()
+    };
+    let link = |number: u32, fill: u64| {
         let file = tempfile::Builder::new().prefix(".pcce-").tempfile_in(folder);
         let file = file.with_context(|| format!("{}: no program can be made there", folder.display()))?;
         let file = file.into_temp_path();
         let part = Part { number, count: parts, seed };
         let mut command = Command::new(&linker);
-        command.arg("--pcce-relink").arg(program).arg("-o").arg(&*file).args(["--part", &part.to_string()]);
+        command.arg("--pcce-relink").arg(program).arg("-o").arg(&*file);
+        command.args(["--part", &part.to_string(), "--fill", &fill.to_string()]);
         command.args(kept.iter().flat_map(|folder| [OsStr::new("--kept"), folder.as_os_str()]));
         let status = command.status().with_context(|| format!("cannot run `{}`", linker.display()))?;
         if !status.success() {
@@ -113,8 +116,19 @@ fn make(program: &Path, parts: u32, kept: &[PathBuf], seed: u64) -> anyhow::Resu
                 program.display()
             );
         }
-        made.push(file);
         bar.inc(1);
+        Ok(file)
+    };
+    let mut made = (0..parts).map(|number| link(number, 0)).collect::<anyhow::Result<Vec<_>>>()?;
+    // What follows the code in memory has the same addresses in all parts, so that programs that order by addresses do
+    // the same.
+    let end = |file: &Path| end_of_code(&fs::read(file).ok()?);
+    let most = made.iter().map(|file| end(file)).chain([end(program)]).max().flatten().unwrap_or_default();
+    for (number, file) in (0..).zip(&mut made) {
+        let less = most - end(file).unwrap_or(most);
+        if less > 0 {
+            *file = link(number, less)?;
+        }
     }
     bar.finish_and_clear();
     let files: Vec<PathBuf> = made.iter().map(|file| file.to_path_buf()).collect();
@@ -135,21 +149,30 @@ fn make(program: &Path, parts: u32, kept: &[PathBuf], seed: u64) -> anyhow::Resu
     Ok(Split::open(program, &programs)?)
 }
 
-/// The last segment that is loaded, if it is writable: the place of its header in a 64-bit ELF file, its address, and
-/// the address after its end.
-fn last_segment(file: &[u8]) -> Option<(usize, u64, u64)> {
+/// A segment that is loaded: the place of its header in a 64-bit ELF file, its flags, its address, and the address
+/// after its end.
+fn segments(file: &[u8]) -> Option<impl Iterator<Item = (usize, u32, u64, u64)>> {
     let number = |at: usize| Some(u64::from_le_bytes(*file.get(at..)?.first_chunk()?));
     let half = |at: usize| Some(usize::from(u16::from_le_bytes(*file.get(at..)?.first_chunk()?)));
     let first = usize::try_from(number(32)?).ok()?;
-    let headers = (0..half(56)?).map(|index| first.saturating_add(index * 56));
-    let loaded = headers.filter_map(|at| {
+    let headers = (0..half(56)?).map(move |index| first.saturating_add(index * 56));
+    Some(headers.filter_map(move |at| {
         let kind = number(at)?;
         let (address, size) = (number(at + 16)?, number(at + 40)?);
-        (kind as u32 == object::elf::PT_LOAD.0)
-            .then(|| (at, address, address.saturating_add(size), kind >> 32))
-    });
-    let (at, address, end, access) = loaded.max_by_key(|segment| segment.2)?;
-    (access as u32 & object::elf::PF_W.0 != 0).then_some((at, address, end))
+        let is_loaded = kind as u32 == object::elf::PT_LOAD.0;
+        is_loaded.then(|| (at, (kind >> 32) as u32, address, address.saturating_add(size)))
+    }))
+}
+
+fn end_of_code(file: &[u8]) -> Option<u64> {
+    let code = segments(file)?.filter(|(_, flags, ..)| flags & object::elf::PF_X.0 != 0);
+    code.map(|(.., end)| end).max()
+}
+
+/// The last segment that is loaded, if it is writable: its place, its address, and the address after its end.
+fn last_segment(file: &[u8]) -> Option<(usize, u64, u64)> {
+    let (at, flags, address, end) = segments(file)?.max_by_key(|segment| segment.2)?;
+    (flags & object::elf::PF_W.0 != 0).then_some((at, address, end))
 }
 
 fn end_of(program: &Path) -> Option<u64> {

@@ -2,6 +2,7 @@
 
 mod text;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -174,6 +175,17 @@ pub enum TraceAction {
     /// Make the programs that share a trace
     #[command(after_help = SPLIT_HELP)]
     Split(SplitArgs),
+    /// Become a program under another name (for collections)
+    #[command(hide = true)]
+    RunAs {
+        /// The program's file
+        own: PathBuf,
+        /// Its name
+        name: PathBuf,
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Run one part of a collection (for engines)
     #[command(hide = true)]
     CollectPart {
@@ -314,6 +326,7 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         TraceAction::Merge(args) => return collect::merge_parts(args),
         TraceAction::Split(args) => return split::run(args),
         TraceAction::CollectPart { folder, part } => return collect::collect_part(folder, *part),
+        TraceAction::RunAs { own, name, arguments } => return collect::run_as(own, name, arguments),
         TraceAction::Compress { trace, output } => return compress(trace, output.as_deref()),
         TraceAction::Show { args, .. }
         | TraceAction::Report { args, .. }
@@ -514,7 +527,8 @@ pub fn run(action: &TraceAction) -> anyhow::Result<Status> {
         | TraceAction::Collect(_)
         | TraceAction::Split(_)
         | TraceAction::Merge(_)
-        | TraceAction::CollectPart { .. } => {}
+        | TraceAction::CollectPart { .. }
+        | TraceAction::RunAs { .. } => {}
     }
     let complete = complete(gaps, "the trace");
     Ok(if status == Status::Done { complete } else { status })

@@ -15,7 +15,8 @@ use pcce_options::{PREFIX, WrapperFlags};
 use crate::generate::{Failure, Generator};
 
 /// The first word of such a command. The file follows, `-o`, `--kept` and `--of` (the build id that the program had
-/// when it was linked, if it has another one now) and `--part` (of a trace, as [`Part`] has it) with their values, and
+/// when it was linked, if it has another one now) `--part` (of a trace, as [`Part`] has it) and `--fill`
+/// ([`Generator::fill`]) with their values, and
 /// options of the wrapper.
 pub const FLAG: &str = "--pcce-relink";
 /// The options that the link step takes, by their names in lists of the pass.
@@ -38,6 +39,7 @@ fn run(mut generator: Generator, mut words: impl Iterator<Item = OsString>) -> R
             b"-o" => output = Some(value()?),
             b"--kept" => folders.push(value()?),
             b"--of" => of = Some(value()?.display().to_string()),
+            b"--fill" => generator.fill = value()?.display().to_string().parse()?,
             b"--part" => part = Some(value()?.display().to_string().parse()?),
             bytes if bytes.starts_with(PREFIX.as_bytes()) => flags.push(word),
             _ => file = Some(PathBuf::from(word)),

@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -49,6 +50,8 @@ pub struct Generator {
     executable: PathBuf,
     /// Changes of the names that options gave when the modules were compiled.
     pub instead: pcce_link::Wanted,
+    /// So many bytes are added to the program's code: what follows in memory has the addresses of another program.
+    pub fill: u64,
 }
 
 impl Generator {
@@ -58,7 +61,7 @@ impl Generator {
     /// The executable's own path is unknown.
     pub fn new() -> io::Result<Self> {
         let executable = env::current_exe().and_then(fs::canonicalize)?;
-        Ok(Self { executable, instead: pcce_link::Wanted::default() })
+        Ok(Self { executable, instead: pcce_link::Wanted::default(), fill: 0 })
     }
 
     /// The pass for an LLVM.
@@ -136,8 +139,14 @@ impl Generate for Generator {
             let splits = compilers[compiler].splits && !compiles;
             how.push((compiler, splits.then(|| debug_files.add(module.name(), &recorded))));
         }
-        let round =
-            Round { first, modules: &modules, compilers: &compilers, how: &how, cache: cache.as_ref() };
+        let round = Round {
+            first,
+            modules: &modules,
+            compilers: &compilers,
+            how: &how,
+            cache: cache.as_ref(),
+            fill: self.fill,
+        };
         // With a hybrid encoding the code depends on frames, which are known only from code.
         let mut frames = pcce_link::Frames::default();
         let mut keys = HashMap::new();
@@ -233,6 +242,8 @@ struct Round<'a> {
     /// For each module, the compiler of its code, and the file of its debug information.
     how: &'a [(usize, Option<Split>)],
     cache: Option<&'a Cache>,
+    /// [`Generator::fill`].
+    fill: u64,
 }
 
 impl Round<'_> {
@@ -305,7 +316,12 @@ impl Round<'_> {
         let folder = self.first.folder;
         let mut jobs = jobs::of_modules(missing, self.compilers, folder, jobs::processors());
         if let Some(compiler) = self.compilers.first() {
-            fs::write(folder.join("tables.s"), &encoded.tables)?;
+            let mut tables = encoded.tables.clone();
+            if self.fill > 0 {
+                // The section is kept though nothing refers to it.
+                let _ = write!(tables, ".section .text.pcce_fill,\"axR\",@progbits\n.zero {}\n", self.fill);
+            }
+            fs::write(folder.join("tables.s"), tables)?;
             fs::write(folder.join(pcce_link::DICTIONARY), &encoded.dictionary)?;
             let mut command = Command::new(&compiler.recorded.compiler);
             command.args(compiler.recorded.target());

@@ -1,8 +1,10 @@
 //! The run of one part.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, bail};
@@ -61,7 +63,7 @@ pub(super) fn run(folder: &Folder, part: u32) -> anyhow::Result<()> {
     }
     let create = |path: &std::path::Path| File::create(path).with_context(|| path.display().to_string());
     let own = if plan.prove { plan.program.clone() } else { program_of(&plan.program, part, plan.parts) };
-    let mut command = program(own.as_os_str());
+    let mut command = program(&own, &plan.program)?;
     command.args(&plan.arguments).env_clear().envs(plan.environment.iter().cloned());
     command.env("PCCE_TRACE", &trace);
     if plan.prove {
@@ -87,8 +89,8 @@ pub(super) fn run(folder: &Folder, part: u32) -> anyhow::Result<()> {
     folder.set_ended(part, Ended::new(status))
 }
 
-/// The command that runs a program with the same addresses in each run, if the system allows it.
-fn program(path: &std::ffi::OsStr) -> Command {
+/// The command that runs a program under this name, with the same addresses in each run, if the system allows it.
+fn program(own: &Path, name: &Path) -> anyhow::Result<Command> {
     let setarch = || {
         let mut command = Command::new("setarch");
         command.args([std::env::consts::ARCH, "-R"]);
@@ -96,9 +98,18 @@ fn program(path: &std::ffi::OsStr) -> Command {
     };
     let works = setarch().arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success());
     if !works {
-        return Command::new(path);
+        let mut command = Command::new(own);
+        command.arg0(name);
+        return Ok(command);
     }
     let mut command = setarch();
-    command.arg(path);
-    command
+    command.arg(std::env::current_exe().context("the command itself")?);
+    command.args(["trace", "run-as"]).args([own, name]);
+    Ok(command)
+}
+
+/// Becomes a program, under another name. Programs see the name: it must be the same in all runs.
+pub(super) fn run_as(own: &Path, name: &Path, arguments: &[OsString]) -> anyhow::Error {
+    let error = Command::new(own).arg0(name).args(arguments).exec();
+    anyhow::Error::new(error).context(own.display().to_string())
 }

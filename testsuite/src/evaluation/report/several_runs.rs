@@ -22,9 +22,9 @@ impl Report {
         let lines = "---|".repeat(numbers.len());
         let _ = write!(
             out,
-            "\n## Traces from several runs\n\nEach process of the small workload, collected in two to seven parts, and \
-             compared with a whole run of it, event for event: `=`, or what is not so. Behind it the share of the bits \
-             that the busiest run keeps, in percent.\n\n\
+            "\n## Traces from several runs\n\nEach process of the small workload, collected in two to seven \
+             parts (`--prove`), and compared with a whole run of it, event for event: `=`, or what is not so. Behind it \
+             the share of the bits that the busiest run keeps, in percent.\n\n\
              | program | processes | events | {heads} |\n|---|---|---|{lines}\n"
         );
         let mut wrong = Vec::new();
