@@ -61,7 +61,7 @@ fn same(program: &Path, arguments: &[&str], parts: u32, stress: Option<&str>) ->
     found[0].iter().map(|stream| stream.1).sum()
 }
 
-/// Callbacks, exceptions, jumps, tail calls, pointers, threads: from two to seven programs.
+/// Callbacks, exceptions, jumps, tail calls, pointers: from two to four programs.
 #[test]
 fn programs_make_the_trace_of_a_whole_run() {
     let names = [
@@ -78,8 +78,9 @@ fn programs_make_the_trace_of_a_whole_run() {
     for (number, name) in (0..).zip(names) {
         let folder = work_folder(&format!("trace-shared/{name}"));
         let program = built(&program(name), &["-O2", "--pcce-verify"], &folder);
-        events += same(&program, &[], 2 + number % 6, None);
-        events += same(&program, &[], 2 + number % 6, Some("20"));
+        let parts = 2 + number % 3;
+        events += same(&program, &[], parts, None);
+        events += same(&program, &[], parts, Some("20"));
     }
     assert!(events > 10_000, "{events} events");
 }
