@@ -10,6 +10,10 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use indicatif::ProgressBar;
+use object::LittleEndian;
+use object::elf::{FileHeader64, PF_W, PF_X, PT_LOAD, ProgramHeader64};
+use object::pod::bytes_of;
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
 use pcce::trace::{PartsError, Programs, Reader, Split, TraceFile, balance};
 use pcce_dictionary::trace::Part;
 
@@ -25,7 +29,7 @@ Examples:
   PCCE_TRACE=1.trace ./app.pcce-part-1-of-6 input     # and so on
   pcce trace merge app 1.trace 2.trace 3.trace 4.trace 5.trace 6.trace -o app.trace";
 
-/// What `split` needs.
+/// The arguments of `split`.
 #[derive(Args)]
 pub struct SplitArgs {
     /// The program, built with --pcce-trace and linked with --pcce-keep
@@ -120,8 +124,8 @@ fn make(program: &Path, parts: u32, kept: &[PathBuf], seed: u64) -> anyhow::Resu
         Ok(file)
     };
     let mut made = (0..parts).map(|number| link(number, 0)).collect::<anyhow::Result<Vec<_>>>()?;
-    // What follows the code in memory has the same addresses in all parts, so that programs that order by addresses do
-    // the same.
+    // Constants and variables are behind the code. They have the same addresses in all parts, so that programs that
+    // order by addresses do the same.
     let end = |file: &Path| end_of_code(&fs::read(file).ok()?);
     let most = made.iter().map(|file| end(file)).chain([end(program)]).max().flatten().unwrap_or_default();
     for (number, file) in (0..).zip(&mut made) {
@@ -133,7 +137,7 @@ fn make(program: &Path, parts: u32, kept: &[PathBuf], seed: u64) -> anyhow::Resu
     bar.finish_and_clear();
     let files: Vec<PathBuf> = made.iter().map(|file| file.to_path_buf()).collect();
     Split::open(program, &files)?;
-    let end = files.iter().map(|file| end_of(file)).chain([end_of(program)]).max().flatten();
+    let end = files.iter().map(|file| end_of_program(file)).chain([end_of_program(program)]).max().flatten();
     for file in &files {
         end_at(file, end).with_context(|| file.display().to_string())?;
     }
@@ -149,44 +153,49 @@ fn make(program: &Path, parts: u32, kept: &[PathBuf], seed: u64) -> anyhow::Resu
     Ok(Split::open(program, &programs)?)
 }
 
-/// A segment that is loaded: the place of its header in a 64-bit ELF file, its flags, its address, and the address
-/// after its end.
-fn segments(file: &[u8]) -> Option<impl Iterator<Item = (usize, u32, u64, u64)>> {
-    let number = |at: usize| Some(u64::from_le_bytes(*file.get(at..)?.first_chunk()?));
-    let half = |at: usize| Some(usize::from(u16::from_le_bytes(*file.get(at..)?.first_chunk()?)));
-    let first = usize::try_from(number(32)?).ok()?;
-    let headers = (0..half(56)?).map(move |index| first.saturating_add(index * 56));
-    Some(headers.filter_map(move |at| {
-        let kind = number(at)?;
-        let (address, size) = (number(at + 16)?, number(at + 40)?);
-        let is_loaded = kind as u32 == object::elf::PT_LOAD.0;
-        is_loaded.then(|| (at, (kind >> 32) as u32, address, address.saturating_add(size)))
-    }))
+type Segment = ProgramHeader64<LittleEndian>;
+
+/// The segments of an ELF file that are loaded, each with the place of its header.
+fn segments(file: &[u8]) -> Option<impl Iterator<Item = (u64, &Segment)>> {
+    let header = FileHeader64::<LittleEndian>::parse(file).ok()?;
+    let first = header.e_phoff(LittleEndian);
+    let segments = (0..).zip(header.program_headers(LittleEndian, file).ok()?);
+    let loaded = segments.filter(|(_, segment)| segment.p_type(LittleEndian) == PT_LOAD);
+    Some(loaded.map(move |(index, segment)| (first + index * size_of::<Segment>() as u64, segment)))
 }
 
+/// The address after a segment's end.
+fn end_of(segment: &Segment) -> u64 {
+    segment.p_vaddr(LittleEndian).saturating_add(segment.p_memsz(LittleEndian))
+}
+
+/// The address after the end of a program's code.
 fn end_of_code(file: &[u8]) -> Option<u64> {
-    let code = segments(file)?.filter(|(_, flags, ..)| flags & object::elf::PF_X.0 != 0);
-    code.map(|(.., end)| end).max()
+    let code = segments(file)?.filter(|(_, segment)| segment.p_flags(LittleEndian).0 & PF_X.0 != 0);
+    code.map(|(_, segment)| end_of(segment)).max()
 }
 
-/// The last segment that is loaded, if it is writable: its place, its address, and the address after its end.
-fn last_segment(file: &[u8]) -> Option<(usize, u64, u64)> {
-    let (at, flags, address, end) = segments(file)?.max_by_key(|segment| segment.2)?;
-    (flags & object::elf::PF_W.0 != 0).then_some((at, address, end))
+/// The last segment, if it is writable, and the place of its header.
+fn last_segment(file: &[u8]) -> Option<(u64, &Segment)> {
+    let last = segments(file)?.max_by_key(|(_, segment)| segment.p_vaddr(LittleEndian))?;
+    (last.1.p_flags(LittleEndian).0 & PF_W.0 != 0).then_some(last)
 }
 
-fn end_of(program: &Path) -> Option<u64> {
-    Some(last_segment(&fs::read(program).ok()?)?.2)
+/// The address after the last segment's end.
+fn end_of_program(program: &Path) -> Option<u64> {
+    Some(end_of(last_segment(&fs::read(program).ok()?)?.1))
 }
 
 /// Makes a program take its memory up to this address. The heap begins behind it, so that blocks have the same
 /// addresses in all parts, and programs that order by addresses do the same.
 fn end_at(program: &Path, end: Option<u64>) -> io::Result<()> {
     let file = fs::read(program)?;
-    if let (Some((at, address, _)), Some(end)) = (last_segment(&file), end) {
+    if let (Some((at, segment)), Some(end)) = (last_segment(&file), end) {
+        let mut segment = *segment;
+        segment.p_memsz.set(LittleEndian, end - segment.p_vaddr(LittleEndian));
         let mut to = fs::OpenOptions::new().write(true).open(program)?;
-        to.seek(SeekFrom::Start(at as u64 + 40))?;
-        to.write_all(&(end - address).to_le_bytes())?;
+        to.seek(SeekFrom::Start(at))?;
+        to.write_all(bytes_of(&segment))?;
     }
     Ok(())
 }

@@ -15,9 +15,8 @@ use pcce_options::{PREFIX, WrapperFlags};
 use crate::generate::{Failure, Generator};
 
 /// The first word of such a command. The file follows, `-o`, `--kept` and `--of` (the build id that the program had
-/// when it was linked, if it has another one now) `--part` (of a trace, as [`Part`] has it) and `--fill`
-/// ([`Generator::fill`]) with their values, and
-/// options of the wrapper.
+/// when it was linked, if it has another one now), `--part` (of a trace, as [`Part`] has it) and `--fill`
+/// ([`Generator::fill`]) with their values, and options of the wrapper.
 pub const FLAG: &str = "--pcce-relink";
 /// The options that the link step takes, by their names in lists of the pass.
 const OF_THE_STEP: [&str; 2] = ["profile-use", "target"];

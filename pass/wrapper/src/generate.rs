@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -316,12 +316,12 @@ impl Round<'_> {
         let folder = self.first.folder;
         let mut jobs = jobs::of_modules(missing, self.compilers, folder, jobs::processors());
         if let Some(compiler) = self.compilers.first() {
-            let mut tables = encoded.tables.clone();
+            let mut tables = File::create(folder.join("tables.s"))?;
+            tables.write_all(encoded.tables.as_bytes())?;
             if self.fill > 0 {
                 // The section is kept though nothing refers to it.
-                let _ = write!(tables, ".section .text.pcce_fill,\"axR\",@progbits\n.zero {}\n", self.fill);
+                writeln!(tables, ".section .text.pcce_fill,\"axR\",@progbits\n.zero {}", self.fill)?;
             }
-            fs::write(folder.join("tables.s"), tables)?;
             fs::write(folder.join(pcce_link::DICTIONARY), &encoded.dictionary)?;
             let mut command = Command::new(&compiler.recorded.compiler);
             command.args(compiler.recorded.target());

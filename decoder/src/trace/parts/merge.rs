@@ -3,15 +3,13 @@
 //! Numbers of processes and threads, and the places of images are those of the first part's run; so is the time.
 
 use std::collections::HashMap;
-use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use pcce_abi::trace::BEGIN_FORKED;
 
-use super::written::{Head, Out, Shared, Written};
+use super::written::{Head, Out, Shared, Written, write_whole};
 use super::{Difference, PartFile, PartsError, Split};
 use crate::show::style::Style;
 use crate::trace::event::{End, EventKind};
@@ -23,16 +21,11 @@ use crate::trace::{context, heading};
 /// Counts of what was merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
-    pub streams: u64,
-    pub chunks: u64,
     pub words: u64,
-    pub events: u64,
     /// Words that each part has written.
     pub kept: Vec<u64>,
     /// Streams that no run has ended.
     pub open: u64,
-    /// Contexts at beginnings of the parts' chunks that were compared with those of the whole.
-    pub compared: u64,
 }
 
 /// Puts all parts together, in their order. `to` is written whole, or not at all.
@@ -40,20 +33,10 @@ pub struct Merged {
 /// # Errors
 /// The parts are not those of runs that did the same; or a file cannot be read or written.
 pub fn merge(split: &Split, parts: &[PartFile], to: &Path) -> Result<Merged, PartsError> {
-    let of_output = |source| PartsError::Output { path: to.to_owned(), source };
-    // Others may write to the folder, too, so nobody can guess the file's name. The umask decides who may read it.
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let rights = Permissions::from_mode(0o666);
-    let unfinished =
-        tempfile::Builder::new().prefix(".pcce-merging-").permissions(rights).tempfile_in(folder);
-    let unfinished = unfinished.map_err(of_output)?;
-    let out = Out::new(unfinished.as_file().try_clone().map_err(of_output)?);
-    let done = Job::new(split, parts, out)?.run().map_err(|cause| match cause {
+    write_whole(to, |out| Job::new(split, parts, out)?.run()).map_err(|cause| match cause {
         Cause::Parts(error) => *error,
-        Cause::Output(source) => of_output(source),
-    })?;
-    unfinished.persist(to).map_err(|error| of_output(error.error))?;
-    Ok(done)
+        Cause::Output(source) => PartsError::Output { path: to.to_owned(), source },
+    })
 }
 
 enum Cause {
@@ -78,8 +61,8 @@ struct Job<'p> {
     parts: &'p [PartFile],
     readers: Vec<Reader<'p>>,
     shared: Rc<Shared>,
-    /// By bias of the program, the addresses of its functions.
-    addresses: HashMap<u64, Rc<[u64]>>,
+    /// The addresses of the program's functions in the processes, which have it at the same place.
+    addresses: Rc<[u64]>,
     done: Merged,
 }
 
@@ -87,10 +70,12 @@ impl<'p> Job<'p> {
     fn new(split: &'p Split, parts: &'p [PartFile], out: Out) -> Result<Self, PartsError> {
         let readers = parts.iter().zip(&split.parts);
         let readers = readers.map(|(part, program)| Reader::new(&part.file, &program.programs)).collect();
-        let kept = parts.iter().map(|part| part.words());
-        let kept = kept.collect();
+        let kept = parts.iter().map(PartFile::words).collect();
         let shared = Rc::new(Shared { out: out.into(), marks: HashMap::new().into() });
-        let addresses = HashMap::new();
+        let first = &parts[0];
+        let image = first.file.images.iter().find(|image| image.build_id == split.parts[0].build_id);
+        let bias = image.map(|image| image.bias).ok_or_else(|| PartsError::NoPart(first.path.clone()))?;
+        let addresses = split.addresses.iter().map(|address| address.wrapping_add(bias)).collect();
         let count = parts[0].streams.len();
         if let Some(other) = parts.iter().find(|part| part.streams.len() != count) {
             let what =
@@ -115,9 +100,8 @@ impl<'p> Job<'p> {
             self.stream(stream)?;
         }
         let mut out = self.shared.out.borrow_mut();
-        self.done.streams = self.parts[0].streams.len() as u64;
-        (self.done.chunks, self.done.words) = (out.chunks, out.words);
-        out.finish(self.done.streams)?;
+        self.done.words = out.words;
+        out.finish(self.parts[0].streams.len() as u64)?;
         drop(out);
         Ok(self.done)
     }
@@ -166,19 +150,16 @@ impl<'p> Job<'p> {
         };
         let places = self.places(index)?;
         let begun = stream.chunks[0];
-        let addresses = self.addresses()?;
         let out = Written::new(
             Rc::clone(&self.shared),
             (head, stream.number),
-            addresses,
+            Rc::clone(&self.addresses),
             places,
             (begun.clock, begun.loads),
         );
         let mut replay = self.replay(index, Some(out))?;
         let mut last = End::Open;
-        let (mut events, mut place) = (0, Vec::new());
         while let Some(event) = replay.next() {
-            events += 1;
             match event.kind {
                 EventKind::End(end) => last = end,
                 _ => replay.begin_chunk()?,
@@ -189,11 +170,8 @@ impl<'p> Job<'p> {
         }
         if let Some(apart) = replay.apart() {
             let tables = &self.split.parts[0].programs.tables;
-            let event = replay.innermost();
-            if let Some(event) = event {
-                let style = Style::default();
-                place.extend(context(tables, &event, replay.stack()).iter().map(|frame| style.line(frame)));
-            }
+            let frames = replay.innermost().map(|event| context(tables, &event, replay.stack()));
+            let place = frames.iter().flatten().map(|frame| Style::default().line(frame)).collect();
             return Err(match apart {
                 Apart::Differ => self.differ(index, place),
                 Apart::Lost(cause) => {
@@ -209,11 +187,9 @@ impl<'p> Job<'p> {
         replay
             .finish()
             .map_err(|source| PartsError::Trace { path: first.path.clone(), source: source.into() })?;
-        let compared = replay.compared();
-        replay.written(last)?;
-        self.done.compared += compared;
+        replay.end(last)?;
+        drop(replay);
         self.done.open += u64::from(last != End::Ended);
-        self.done.events += events;
         Ok(())
     }
 
@@ -224,22 +200,10 @@ impl<'p> Job<'p> {
 
     /// The places of a stream that others name, in each part: where they have begun, or handlers have interrupted it.
     fn places(&self, index: usize) -> Result<Vec<Vec<u64>>, PartsError> {
-        let of_parts = self.parts.iter().map(|part| part.named_places(index));
-        let of_parts = of_parts.collect::<Result<Vec<_>, _>>()?;
+        let of_parts: Vec<_> = self.parts.iter().map(|part| part.named_places(index)).collect();
         if of_parts.iter().any(|places| places.len() != of_parts[0].len()) {
             return Err(self.differ(index, Vec::new()));
         }
         Ok((0..of_parts[0].len()).map(|at| of_parts.iter().map(|places| places[at]).collect()).collect())
-    }
-
-    /// The addresses of the program's functions in the processes, which have it at the same place.
-    fn addresses(&mut self) -> Result<Rc<[u64]>, PartsError> {
-        let first = &self.parts[0];
-        let program = &self.split.parts[0].build_id;
-        let image = first.file.images.iter().find(|image| image.build_id == *program);
-        let bias = image.map(|image| image.bias).ok_or_else(|| PartsError::NoPart(first.path.clone()))?;
-        let of_file = &self.split.addresses;
-        let addresses = self.addresses.entry(bias);
-        Ok(Rc::clone(addresses.or_insert_with(|| of_file.iter().map(|at| at.wrapping_add(bias)).collect())))
     }
 }

@@ -15,7 +15,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSegment};
-use pcce_abi::trace::{AWAY, CONTEXT_WORDS, FULL, KIND_SHIFT, OPEN, Special};
+use pcce_abi::trace::parts::words_behind;
+use pcce_abi::trace::{FULL, KIND_SHIFT, OPEN, Special};
 use thiserror::Error;
 
 use super::event::GapCause;
@@ -155,6 +156,8 @@ pub struct PartFile {
     file: TraceFile,
     /// Its streams, in an order that all parts have in common: each after the stream in which it began.
     streams: Vec<PartStream>,
+    /// The streams, by number, and the places in them that handlers of signals have interrupted.
+    interrupted: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +203,11 @@ impl PartFile {
             return Err(unlike("the program was started several times, or functions of it were chosen"));
         }
         let streams = streams(&file).map_err(unlike)?;
-        Ok(Self { path: path.to_owned(), file, streams })
+        let of_handlers = file.streams.iter().filter(|stream| stream.level > 0);
+        let chunks = of_handlers.flat_map(|stream| &stream.chunks);
+        let interrupted = chunks.map(|chunk| handlers(&file, chunk)).collect::<io::Result<Vec<_>>>();
+        let interrupted = interrupted.map_err(|source| of_trace(source.into()))?.concat();
+        Ok(Self { path: path.to_owned(), file, streams, interrupted })
     }
 
     /// The stream of this index in the common order.
@@ -216,19 +223,13 @@ impl PartFile {
 
     /// The places of a stream that others name, ascending: where they have begun, and where handlers of signals have
     /// interrupted it.
-    fn named_places(&self, index: usize) -> Result<Vec<u64>, PartsError> {
+    fn named_places(&self, index: usize) -> Vec<u64> {
         let number = self.stream(index).number;
         let children = self.file.streams.iter().filter(|child| child.parent == number);
-        let mut places: Vec<u64> = children.map(|child| child.parent_position).collect();
-        for stream in self.file.streams.iter().filter(|stream| stream.level > 0) {
-            for chunk in &stream.chunks {
-                let found = handlers(&self.file, chunk)
-                    .map_err(|source| PartsError::Trace { path: self.path.clone(), source: source.into() })?;
-                places.extend(found.iter().filter(|found| found.0 == number).map(|found| found.1));
-            }
-        }
+        let interrupted = self.interrupted.iter().filter(|found| found.0 == number).map(|found| found.1);
+        let mut places: Vec<u64> = children.map(|child| child.parent_position).chain(interrupted).collect();
         places.sort_unstable();
-        Ok(places)
+        places
     }
 }
 
@@ -240,19 +241,14 @@ fn handlers(file: &TraceFile, chunk: &ChunkAt) -> io::Result<Vec<(u64, u64)>> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(&word) = words.get(at).filter(|word| **word != 0) {
-        let payload = word & ((1 << KIND_SHIFT) - 1);
-        let kind = if word < FULL { word >> KIND_SHIFT } else { 0 };
-        if kind == Special::Handler as u64
+        let is_special = word < FULL;
+        if is_special
+            && word >> KIND_SHIFT == Special::Handler as u64
             && let Some(&[stream, place]) = words.get(at + 1..at + 3)
         {
             found.push((stream, place));
         }
-        at += 1 + match kind {
-            1 | 3 | 7 => 1,
-            4 | 5 | 13 | 14 => 2,
-            9 => CONTEXT_WORDS + (payload & !AWAY).div_ceil(8) as usize,
-            _ => 0,
-        };
+        at += 1 + if is_special { words_behind(word).unwrap_or(0) } else { 0 };
     }
     Ok(found)
 }

@@ -2,12 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Seek, SeekFrom, Write as _};
 use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::rc::Rc;
 
+use pcce_abi::trace::parts::words_behind;
 use pcce_abi::trace::{
     CACHE, CHUNK, CHUNK_HEAD, CONTINUED, Chunk, ENDED, FIRST, FULL, HEAD, HeadWords, Image, KIND_IMAGE,
     KIND_STREAM, LAST, Last, MAGIC, MAX_STACK, OPEN, Order, STACK_ENTRY, STACK_OPEN, STREAMS, Special, UNIT,
@@ -25,18 +28,33 @@ pub(super) fn set(head: &mut [u8], at: usize, bytes: &[u8]) {
     head[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
+/// Has a file written whole, or not at all.
+pub(super) fn write_whole<T, E: From<io::Error>>(
+    to: &Path,
+    write: impl FnOnce(Out) -> Result<T, E>,
+) -> Result<T, E> {
+    // Others may write to the folder, too, so nobody can guess the file's name. The umask decides who may read it.
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let rights = Permissions::from_mode(0o666);
+    let unfinished =
+        tempfile::Builder::new().prefix(".pcce-merging-").permissions(rights).tempfile_in(folder)?;
+    let done = write(Out::new(unfinished.as_file().try_clone()?))?;
+    unfinished.persist(to).map_err(|error| error.error)?;
+    Ok(done)
+}
+
 /// The file.
 #[derive(Debug)]
 pub(super) struct Out {
     file: File,
     at: u64,
-    pub(super) chunks: u64,
+    /// The number of words in all streams.
     pub(super) words: u64,
 }
 
 impl Out {
-    pub(super) fn new(file: File) -> Self {
-        Self { file, at: FIRST, chunks: 0, words: 0 }
+    fn new(file: File) -> Self {
+        Self { file, at: FIRST, words: 0 }
     }
 
     /// Writes a chunk with the content after its head. `last` goes to its end.
@@ -97,7 +115,7 @@ impl Out {
 /// written.
 pub(super) type Marks = HashMap<(u64, u64), (u64, u64)>;
 
-/// What all streams have in common.
+/// The file to which all streams are written, and the places in them that others name.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) out: RefCell<Out>,
@@ -218,13 +236,8 @@ impl Written {
             let place = self.shared.marks.borrow().get(&(words[0], words[1])).copied().unwrap_or_default();
             words = [place.0, place.1];
         }
-        let count = match kind {
-            Special::Landed | Special::Mark => 1,
-            Special::Again | Special::Handler | Special::Left | Special::Back => 2,
-            _ => 0,
-        };
         let group = [special(kind, payload), words[0], words[1]];
-        self.group(loads, &group[..=count]);
+        self.group(loads, &group[..=words_behind(group[0]).unwrap_or(0)]);
     }
 
     fn group(&mut self, loads: u64, group: &[u64]) {
@@ -341,7 +354,6 @@ impl Written {
         let last = last.map_or(vec![0; LAST as usize], |last| [[0; 8].as_slice(), &last].concat());
         let mut out = self.shared.out.borrow_mut();
         out.chunk(&mut head, &content, if is_open { &last } else { &[] })?;
-        out.chunks += 1;
         out.words += count;
         self.words.clear();
         Ok(())

@@ -70,7 +70,7 @@ impl Reader<'_> {
     /// missing.
     pub(super) fn begin_at(&self, stream: &Stream, chunk: &ChunkAt) -> std::io::Result<Option<Begin>> {
         let words = self.context_words(chunk)?;
-        if words.first().is_some_and(|word| word >> KIND_SHIFT == Special::Stack as u64) {
+        if is_stack(&words) {
             return Ok(self.begin_with_stack(stream, chunk, &words));
         }
         Ok(self.begin(stream, chunk, &words))
@@ -79,8 +79,11 @@ impl Reader<'_> {
     /// The number of calls up to the beginning of a chunk that may return two times, if the chunk has a context.
     pub(super) fn jumps_at(&self, chunk: &ChunkAt) -> std::io::Result<Option<u64>> {
         let words = self.context_words(chunk)?;
-        let is_stack = words.first().is_some_and(|word| word >> KIND_SHIFT == Special::Stack as u64);
-        Ok(if is_stack { words.get(1).copied() } else { head(&words).map(|([_, jumps, ..], _)| jumps) })
+        Ok(if is_stack(&words) {
+            words.get(1).copied()
+        } else {
+            head(&words).map(|([_, jumps, ..], _)| jumps)
+        })
     }
 
     fn context_words(&self, chunk: &ChunkAt) -> std::io::Result<Vec<u64>> {
@@ -198,6 +201,11 @@ impl Contexts {
         }
         Some(stack)
     }
+}
+
+/// Returns whether a chunk begins with a [`Special::Stack`].
+fn is_stack(words: &[u64]) -> bool {
+    words.first().is_some_and(|word| word >> KIND_SHIFT == Special::Stack as u64)
 }
 
 /// The state in which the innermost activation goes on after its last event.

@@ -12,7 +12,7 @@ use crate::trace::parts::Written;
 use crate::trace::reader::Reader;
 use crate::trace::tables::{Choice, NONE};
 
-/// What is read of one program's stream, while it is not its turn.
+/// The reader of one program's stream, while it is not its turn.
 #[derive(Debug)]
 struct Input<'t> {
     reader: &'t Reader<'t>,
@@ -27,7 +27,7 @@ struct Input<'t> {
 pub enum Apart {
     /// The programs took different ways.
     Differ,
-    /// What comes is not known: streams that are not whole, or code that the tables do not describe.
+    /// The next event is not known: a stream is not whole, or the tables do not describe the code.
     Lost(GapCause),
 }
 
@@ -42,11 +42,9 @@ pub(in crate::trace) struct Woven<'t> {
     out: Option<Written>,
     /// By part, the chunk that was begun, and of which nothing was used yet.
     began: Vec<Option<ChunkAt>>,
-    /// The number of contexts at beginnings of chunks that were compared with the activations.
-    compared: u64,
 }
 
-/// What comes next in unknown code.
+/// The next event of unknown code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opened {
     Returned,
@@ -71,14 +69,8 @@ impl<'t> Replay<'t> {
             cache: vec![NONE; CACHE],
             order: Order::new(),
         });
-        let woven = Woven {
-            inputs: inputs.collect(),
-            turn: 0,
-            apart: None,
-            out,
-            began: vec![None; parts.len()],
-            compared: 0,
-        };
+        let woven =
+            Woven { inputs: inputs.collect(), turn: 0, apart: None, out, began: vec![None; parts.len()] };
         Self { woven: Some(Box::new(woven)), ..Self::new(reader, stream, start) }
     }
 
@@ -102,19 +94,12 @@ impl<'t> Replay<'t> {
         self.woven.as_ref()?.apart
     }
 
-    /// The number of contexts that were compared.
-    pub(in crate::trace) fn compared(&self) -> u64 {
-        self.woven.as_ref().map_or(0, |woven| woven.compared)
-    }
-
-    /// Ends the stream that was written, after its last event, and returns it.
-    pub(in crate::trace) fn written(mut self, end: End) -> std::io::Result<Option<Written>> {
+    /// Ends the stream that is written, after its last event.
+    pub(in crate::trace) fn end(&mut self, end: End) -> std::io::Result<()> {
         self.turn_to(0);
         let counted = if self.certain { (self.counted, self.hash) } else { (0, 0) };
         let time = self.time();
-        let Some(mut out) = self.woven.and_then(|woven| woven.out) else { return Ok(None) };
-        out.end(end, counted, time)?;
-        Ok(Some(out))
+        self.out().map_or(Ok(()), |out| out.end(end, counted, time))
     }
 
     /// Begins another chunk of the stream that is written, if there is reason to, and if the state can be told there.
@@ -270,7 +255,7 @@ impl<'t> Replay<'t> {
         }
     }
 
-    /// Reads what comes in unknown code in one part. Special words stay, except those that say that a function is
+    /// Reads the next event of unknown code in one part. Special words stay, except those that say that a function is
     /// entered.
     fn opened(&mut self) -> Result<Opened, Option<Event>> {
         if self.bits.left == 0 {
@@ -376,7 +361,6 @@ impl<'t> Replay<'t> {
             Ok(_) => return,
             Err(error) => return self.bits.error = Some(error),
         };
-        woven.compared += 1;
         // The context may not reach as far out.
         let (own, others) = (&self.stack, &begin.stack[1..]);
         let mut pairs = own.iter().rev().zip(others.iter().rev()).enumerate();

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use super::EVENTFUL;
 use pcce_testsuite::{
     Output, artifact, command, include, repository, run, run_with_input, source, work_folder,
 };
@@ -62,18 +63,8 @@ fn differs() -> &'static Path {
 /// Callbacks, exceptions, jumps, tail calls, threads: in each mode, from two to seven runs.
 #[test]
 fn parts_make_the_trace_of_a_whole_run() {
-    let names = [
-        "builtin_jumps.c",
-        "callbacks.c",
-        "exceptions.cpp",
-        "jumps.c",
-        "musttail.c",
-        "pointers.c",
-        "recursion.c",
-        "virtuals.cpp",
-    ];
     let mut chunks = 0;
-    for (number, name) in (0..).zip(names) {
+    for (number, name) in (0..).zip(EVENTFUL) {
         for (mode, more) in [("--pcce-mode=lto", 0), ("--pcce-mode=module", 3)] {
             let parts = 2 + (number + more) % 6;
             let folder = work_folder(&format!("trace-parts/{name}{mode}"));

@@ -34,6 +34,18 @@ use std::process::Command;
 
 use pcce_testsuite::{Output, artifact, command, run};
 
+/// Programs of `testsuite/programs` with all kinds of events.
+const EVENTFUL: [&str; 8] = [
+    "builtin_jumps.c",
+    "callbacks.c",
+    "exceptions.cpp",
+    "jumps.c",
+    "musttail.c",
+    "pointers.c",
+    "recursion.c",
+    "virtuals.cpp",
+];
+
 /// Runs a program with a new trace, and its report of verify mode beside that.
 fn record(program: &mut Command, trace: &Path) -> Output {
     let _ = fs::remove_file(trace);

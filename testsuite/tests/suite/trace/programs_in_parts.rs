@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pcce_testsuite::evaluation::several_runs::streams;
 use pcce_testsuite::{Output, artifact, command, include, repository, run, work_folder};
 
-use super::{pcce_trace, record};
+use super::{EVENTFUL, pcce_trace, record};
 
 /// Builds a program that writes traces, of which parts can be made.
 fn built(source: &Path, flags: &[&str], folder: &Path) -> PathBuf {
@@ -64,18 +64,8 @@ fn same(program: &Path, arguments: &[&str], parts: u32, stress: Option<&str>) ->
 /// Callbacks, exceptions, jumps, tail calls, pointers: from two to four programs.
 #[test]
 fn programs_make_the_trace_of_a_whole_run() {
-    let names = [
-        "builtin_jumps.c",
-        "callbacks.c",
-        "exceptions.cpp",
-        "jumps.c",
-        "musttail.c",
-        "pointers.c",
-        "recursion.c",
-        "virtuals.cpp",
-    ];
     let mut events = 0;
-    for (number, name) in (0..).zip(names) {
+    for (number, name) in (0..).zip(EVENTFUL) {
         let folder = work_folder(&format!("trace-shared/{name}"));
         let program = built(&program(name), &["-O2", "--pcce-verify"], &folder);
         let parts = 2 + number % 3;

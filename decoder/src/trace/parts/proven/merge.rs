@@ -4,10 +4,8 @@
 //! Clocks are those of the runs, each counted from its beginning.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::mem::offset_of;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use pcce_abi::trace::parts::{fingerprint, names_function, words_behind};
@@ -19,7 +17,7 @@ use super::compare::{Agreed, compare};
 use super::{PartFile, PartsError};
 use crate::token::from_hex;
 use crate::trace::file::{self, ChunkAt};
-use crate::trace::parts::written::{Out, set};
+use crate::trace::parts::written::{Out, set, write_whole};
 
 /// Counts of what was merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,23 +35,16 @@ pub struct Merged {
 pub fn merge(parts: &[PartFile], to: &Path) -> Result<Merged, PartsError> {
     let agreed = compare(parts)?;
     let places = parts.iter().map(Places::new).collect::<Result<Vec<_>, _>>()?;
-    let of_output = |source| PartsError::Output { path: to.to_owned(), source };
-    // Others may write to the folder, too, so nobody can guess the file's name. The umask decides who may read it.
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let rights = fs::Permissions::from_mode(0o666);
-    let unfinished =
-        tempfile::Builder::new().prefix(".pcce-merging-").permissions(rights).tempfile_in(folder);
-    let unfinished = unfinished.map_err(of_output)?;
-    let file = unfinished.as_file().try_clone().map_err(of_output)?;
-    let mut job = Job { parts, places, out: Out::new(file), done: Merged::default() };
-    job.done.kept = vec![0; parts.len()];
-    let result = job.run(&agreed).map_err(|cause| match cause {
+    let done = Merged { kept: vec![0; parts.len()], ..Merged::default() };
+    let write = |out| {
+        let mut job = Job { parts, places, out, done };
+        job.run(&agreed)?;
+        Ok(job.done)
+    };
+    write_whole(to, write).map_err(|cause| match cause {
         Cause::Part(error) => *error,
-        Cause::Output(source) => of_output(source),
-    });
-    result?;
-    unfinished.persist(to).map_err(|error| of_output(error.error))?;
-    Ok(job.done)
+        Cause::Output(source) => PartsError::Output { path: to.to_owned(), source },
+    })
 }
 
 enum Cause {
