@@ -1,19 +1,17 @@
 //! `pcce trace split`: makes the programs that share a trace (distributed-program-tracing.txt), beside the program, by
 //! `pcce-ld` from what its link has kept.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, IsTerminal as _, Seek as _, SeekFrom, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use indicatif::ProgressBar;
-use object::LittleEndian;
-use object::elf::{FileHeader64, PF_W, PF_X, PT_LOAD, ProgramHeader64};
-use object::pod::bytes_of;
-use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use object::{Object as _, ObjectSegment as _, ObjectSymbol as _, SymbolKind};
 use pcce::trace::{PartsError, Programs, Reader, Split, TraceFile, balance};
 use pcce_dictionary::trace::Part;
 
@@ -99,18 +97,22 @@ fn make(program: &Path, parts: u32, kept: &[PathBuf], seed: u64) -> anyhow::Resu
     let linker = own_linker()?;
     let folder = program.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let bar = if std::io::stderr().is_terminal() {
-        ProgressBar::new(2 * u64::from(parts))
+        ProgressBar::new(1 + u64::from(parts))
     } else {
         ProgressBar::hidden()
     };
-    let link = |number: u32, fill: u64| {
+    let sizes = tempfile::NamedTempFile::new()?.into_temp_path();
+    let link = |part: Option<Part>| {
         let file = tempfile::Builder::new().prefix(".pcce-").tempfile_in(folder);
         let file = file.with_context(|| format!("{}: no program can be made there", folder.display()))?;
         let file = file.into_temp_path();
-        let part = Part { number, count: parts, seed };
         let mut command = Command::new(&linker);
         command.arg("--pcce-relink").arg(program).arg("-o").arg(&*file);
-        command.args(["--part", &part.to_string(), "--fill", &fill.to_string()]);
+        match part {
+            Some(part) => command.args(["--part", &part.to_string(), "--sizes"]),
+            None => command.arg("--sizes-to"),
+        };
+        command.arg(&*sizes);
         command.args(kept.iter().flat_map(|folder| [OsStr::new("--kept"), folder.as_os_str()]));
         let status = command.status().with_context(|| format!("cannot run `{}`", linker.display()))?;
         if !status.success() {
@@ -123,23 +125,20 @@ fn make(program: &Path, parts: u32, kept: &[PathBuf], seed: u64) -> anyhow::Resu
         bar.inc(1);
         Ok(file)
     };
-    let mut made = (0..parts).map(|number| link(number, 0)).collect::<anyhow::Result<Vec<_>>>()?;
-    // Constants and variables are behind the code. They have the same addresses in all parts, so that programs that
-    // order by addresses do the same.
-    let end = |file: &Path| end_of_code(&fs::read(file).ok()?);
-    let most = made.iter().map(|file| end(file)).chain([end(program)]).max().flatten().unwrap_or_default();
-    for (number, file) in (0..).zip(&mut made) {
-        let less = most - end(file).unwrap_or(most);
-        if less > 0 {
-            *file = link(number, less)?;
-        }
-    }
+    // The program as it is says how large the sections of each object are.
+    let addresses = Addresses::of(&link(None)?)?;
+    let made = (0..parts).map(|number| link(Some(Part { number, count: parts, seed })));
+    let made = made.collect::<anyhow::Result<Vec<_>>>()?;
     bar.finish_and_clear();
     let files: Vec<PathBuf> = made.iter().map(|file| file.to_path_buf()).collect();
     Split::open(program, &files)?;
-    let end = files.iter().map(|file| end_of_program(file)).chain([end_of_program(program)]).max().flatten();
-    for file in &files {
-        end_at(file, end).with_context(|| file.display().to_string())?;
+    for (number, file) in (1..).zip(&files) {
+        if let Some(name) = Addresses::of(file)?.difference(&addresses) {
+            note(&format!(
+                "part {number} has {name} at another address than the program: if the program orders by addresses, its \
+                 parts may take other ways"
+            ));
+        }
     }
     let programs = programs_of(program, parts);
     for (file, program) in made.into_iter().zip(&programs) {
@@ -153,49 +152,34 @@ fn make(program: &Path, parts: u32, kept: &[PathBuf], seed: u64) -> anyhow::Resu
     Ok(Split::open(program, &programs)?)
 }
 
-type Segment = ProgramHeader64<LittleEndian>;
-
-/// The segments of an ELF file that are loaded, each with the place of its header.
-fn segments(file: &[u8]) -> Option<impl Iterator<Item = (u64, &Segment)>> {
-    let header = FileHeader64::<LittleEndian>::parse(file).ok()?;
-    let first = header.e_phoff(LittleEndian);
-    let segments = (0..).zip(header.program_headers(LittleEndian, file).ok()?);
-    let loaded = segments.filter(|(_, segment)| segment.p_type(LittleEndian) == PT_LOAD);
-    Some(loaded.map(move |(index, segment)| (first + index * size_of::<Segment>() as u64, segment)))
+/// Where a program has its functions and data, and where its memory ends.
+struct Addresses {
+    /// By name, from the least address on.
+    symbols: BTreeMap<String, Vec<u64>>,
+    end: u64,
 }
 
-/// The address after a segment's end.
-fn end_of(segment: &Segment) -> u64 {
-    segment.p_vaddr(LittleEndian).saturating_add(segment.p_memsz(LittleEndian))
-}
-
-/// The address after the end of a program's code.
-fn end_of_code(file: &[u8]) -> Option<u64> {
-    let code = segments(file)?.filter(|(_, segment)| segment.p_flags(LittleEndian).0 & PF_X.0 != 0);
-    code.map(|(_, segment)| end_of(segment)).max()
-}
-
-/// The last segment, if it is writable, and the place of its header.
-fn last_segment(file: &[u8]) -> Option<(u64, &Segment)> {
-    let last = segments(file)?.max_by_key(|(_, segment)| segment.p_vaddr(LittleEndian))?;
-    (last.1.p_flags(LittleEndian).0 & PF_W.0 != 0).then_some(last)
-}
-
-/// The address after the last segment's end.
-fn end_of_program(program: &Path) -> Option<u64> {
-    Some(end_of(last_segment(&fs::read(program).ok()?)?.1))
-}
-
-/// Makes a program take its memory up to this address. The heap begins behind it, so that blocks have the same
-/// addresses in all parts, and programs that order by addresses do the same.
-fn end_at(program: &Path, end: Option<u64>) -> io::Result<()> {
-    let file = fs::read(program)?;
-    if let (Some((at, segment)), Some(end)) = (last_segment(&file), end) {
-        let mut segment = *segment;
-        segment.p_memsz.set(LittleEndian, end - segment.p_vaddr(LittleEndian));
-        let mut to = fs::OpenOptions::new().write(true).open(program)?;
-        to.seek(SeekFrom::Start(at))?;
-        to.write_all(bytes_of(&segment))?;
+impl Addresses {
+    fn of(program: &Path) -> anyhow::Result<Self> {
+        let bytes = fs::read(program).with_context(|| program.display().to_string())?;
+        let file = object::File::parse(&*bytes).with_context(|| program.display().to_string())?;
+        let end = file.segments().map(|segment| segment.address() + segment.size()).max().unwrap_or_default();
+        let mut symbols: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        let defined = file.symbols().filter(|symbol| {
+            matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Data) && symbol.is_definition()
+        });
+        for symbol in defined {
+            symbols.entry(symbol.name()?.to_owned()).or_default().push(symbol.address());
+        }
+        symbols.values_mut().for_each(|addresses| addresses.sort_unstable());
+        Ok(Self { symbols, end })
     }
-    Ok(())
+
+    /// The first name that has another address in another program, or a text for the end of its memory.
+    fn difference(&self, other: &Self) -> Option<String> {
+        let mut moved = self.symbols.iter().filter(|(name, at)| other.symbols.get(*name) != Some(at));
+        let first = moved.by_ref().min_by_key(|(_, at)| at.first().copied());
+        let end = (self.end != other.end).then(|| "the end of its memory".to_owned());
+        first.map(|(name, _)| name.clone()).or(end)
+    }
 }

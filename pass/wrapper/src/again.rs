@@ -12,11 +12,13 @@ use pcce_link::Wanted;
 use pcce_linker::again::{Other, again, find};
 use pcce_options::{PREFIX, WrapperFlags};
 
+use crate::generate::sizes::Sizes;
 use crate::generate::{Failure, Generator};
 
 /// The first word of such a command. The file follows, `-o`, `--kept` and `--of` (the build id that the program had
-/// when it was linked, if it has another one now), `--part` (of a trace, as [`Part`] has it) and `--fill`
-/// ([`Generator::fill`]) with their values, and options of the wrapper.
+/// when it was linked, if it has another one now), `--part` (of a trace, as [`Part`] has it), `--sizes`
+/// ([`Generator::sizes`], a file) and `--sizes-to` ([`Generator::sizes_to`]) with their values, and options of the
+/// wrapper.
 pub const FLAG: &str = "--pcce-relink";
 /// The options that the link step takes, by their names in lists of the pass.
 const OF_THE_STEP: [&str; 2] = ["profile-use", "target"];
@@ -38,7 +40,8 @@ fn run(mut generator: Generator, mut words: impl Iterator<Item = OsString>) -> R
             b"-o" => output = Some(value()?),
             b"--kept" => folders.push(value()?),
             b"--of" => of = Some(value()?.display().to_string()),
-            b"--fill" => generator.fill = value()?.display().to_string().parse()?,
+            b"--sizes" => generator.sizes = Some(Sizes::read(&value()?)?),
+            b"--sizes-to" => generator.sizes_to = Some(value()?),
             b"--part" => part = Some(value()?.display().to_string().parse()?),
             bytes if bytes.starts_with(PREFIX.as_bytes()) => flags.push(word),
             _ => file = Some(PathBuf::from(word)),

@@ -5,11 +5,13 @@
 //! 2. [`objects`]: the cache of objects that earlier links have made of the same inputs;
 //! 3. [`split`]: files for debug information that is not in the objects;
 //! 4. [`jobs`]: the compilers that make the other objects, as many at once as `make` allows ([`tokens`]);
-//! 5. [`values`]: the values that are then written into all objects.
+//! 5. [`values`]: the values that are then written into all objects;
+//! 6. [`sizes`]: the sizes of sections, for programs with the same addresses.
 
 pub mod compiler;
 pub mod jobs;
 pub mod objects;
+pub mod sizes;
 pub mod split;
 pub mod tokens;
 pub mod values;
@@ -20,7 +22,6 @@ use std::collections::hash_map::Entry;
 use std::error::Error as StdError;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,7 @@ use crate::thin_lto;
 use compiler::Compiler;
 use jobs::{Job, Product};
 use objects::Cache;
+use sizes::Sizes;
 use split::Split;
 
 /// An error of `pcce-ld`.
@@ -50,8 +52,10 @@ pub struct Generator {
     executable: PathBuf,
     /// Changes of the names that options gave when the modules were compiled.
     pub instead: pcce_link::Wanted,
-    /// So many bytes are added to the program's code: what follows in memory has the addresses of another program.
-    pub fill: u64,
+    /// The sections of the objects get these sizes.
+    pub sizes: Option<Sizes>,
+    /// The sizes of the objects' sections are written to this file.
+    pub sizes_to: Option<PathBuf>,
 }
 
 impl Generator {
@@ -61,7 +65,7 @@ impl Generator {
     /// The executable's own path is unknown.
     pub fn new() -> io::Result<Self> {
         let executable = env::current_exe().and_then(fs::canonicalize)?;
-        Ok(Self { executable, instead: pcce_link::Wanted::default(), fill: 0 })
+        Ok(Self { executable, instead: pcce_link::Wanted::default(), sizes: None, sizes_to: None })
     }
 
     /// The pass for an LLVM.
@@ -145,7 +149,7 @@ impl Generate for Generator {
             compilers: &compilers,
             how: &how,
             cache: cache.as_ref(),
-            fill: self.fill,
+            sizes: self.sizes.as_ref(),
         };
         // With a hybrid encoding the code depends on frames, which are known only from code.
         let mut frames = pcce_link::Frames::default();
@@ -180,6 +184,13 @@ impl Generate for Generator {
         let own = modules.iter().zip(first.modules).filter(|(_, linked)| !linked.by_linker);
         generated.objects = own.map(|(module, _)| (module.id, round.object(module))).collect();
         generated.extra.push(first.folder.join("tables.o"));
+        if let Some(file) = &self.sizes_to {
+            let mut sizes = Sizes::default();
+            for (id, object) in &generated.objects {
+                sizes.add(*id, &fs::read(object)?)?;
+            }
+            sizes.write(file)?;
+        }
         let mut says = Sha256::new();
         compilers.iter().for_each(|compiler| says.update(compiler.says));
         generated.commands = hex(&says.finalize());
@@ -242,8 +253,8 @@ struct Round<'a> {
     /// For each module, the compiler of its code, and the file of its debug information.
     how: &'a [(usize, Option<Split>)],
     cache: Option<&'a Cache>,
-    /// [`Generator::fill`].
-    fill: u64,
+    /// [`Generator::sizes`].
+    sizes: Option<&'a Sizes>,
 }
 
 impl Round<'_> {
@@ -316,12 +327,7 @@ impl Round<'_> {
         let folder = self.first.folder;
         let mut jobs = jobs::of_modules(missing, self.compilers, folder, jobs::processors());
         if let Some(compiler) = self.compilers.first() {
-            let mut tables = File::create(folder.join("tables.s"))?;
-            tables.write_all(encoded.tables.as_bytes())?;
-            if self.fill > 0 {
-                // The section is kept though nothing refers to it.
-                writeln!(tables, ".section .text.pcce_fill,\"axR\",@progbits\n.zero {}", self.fill)?;
-            }
+            fs::write(folder.join("tables.s"), &encoded.tables)?;
             fs::write(folder.join(pcce_link::DICTIONARY), &encoded.dictionary)?;
             let mut command = Command::new(&compiler.recorded.compiler);
             command.args(compiler.recorded.target());
@@ -338,14 +344,19 @@ impl Round<'_> {
             }
         }
         let mut objects = Vec::with_capacity(self.modules.len());
-        for (module, linked) in self.modules.iter().zip(self.first.modules) {
+        for ((module, linked), (compiler, _)) in self.modules.iter().zip(self.first.modules).zip(self.how) {
             objects.push(self.object(module));
             if linked.by_linker {
                 continue;
             }
             let mut object = fs::read(self.file(module, "o"))?;
             let values = values.remove(&module.id).unwrap_or_default();
-            values::bind(&mut object, &values).map_err(|what| {
+            let size = |object: &mut Vec<u8>| match self.sizes {
+                Some(sizes) => sizes.fit(module.id, object),
+                None if self.compilers[*compiler].traces => sizes::leave_room(object),
+                None => Ok(()),
+            };
+            values::bind(&mut object, &values).and_then(|()| size(&mut object)).map_err(|what| {
                 format!("code of {} cannot be used: {what}; please report it", linked.shown)
             })?;
             fs::write(self.object(module), object)?;

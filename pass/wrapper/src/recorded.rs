@@ -164,6 +164,12 @@ impl Recorded {
         if splits_dwarf(self.words.iter().map(String::as_bytes)) {
             arguments.push("-gsplit-dwarf=split".into());
         }
+        // The programs that share a trace have their functions at the same addresses, whatever their lengths.
+        if pcce_options::PassOptions::read([&*self.options])
+            .is_ok_and(|options| options.common.trace.is_some())
+        {
+            arguments.push("-ffunction-sections".into());
+        }
         // After the passes on IR, only the pass itself runs.
         arguments.extend(
             ["-Qunused-arguments", "-w", "-Xclang", "-disable-llvm-passes", "-fverify-intermediate-code"]

@@ -280,11 +280,13 @@ fn measure(
         }
         if steps.contains(&Step::Parts) {
             let records = |(other, _): &(&(&Variant, &Built), &mut Measured)| {
-                other.0.records && traces::is_read(other.0)
+                traces::is_read(other.0)
+                    && other.0.part.is_none()
+                    && other.0.flags.contains("--pcce-mode=link")
             };
-            for (&(variant, built), measured) in others.iter().zip(&mut measured).filter(records) {
+            for (&(variant, _), measured) in others.iter().zip(&mut measured).filter(records) {
                 progress.say(&format!("{name} {}: traces from several runs", variant.name));
-                measured.parts = Some(evaluated.parts(variant, built)?);
+                measured.parts = Some(evaluated.parts(variant)?);
             }
         }
         for (&(variant, _), measured) in others.iter().zip(measured) {

@@ -5,10 +5,12 @@
 //! in the paper's Figure 4 (b): the events of callees lie between two events of a function, so a later witness, as Ball
 //! and Larus choose it, would not be the next event. [`unrealizable`] is the condition.
 
+mod optimal;
 mod realizable;
 #[cfg(test)]
 mod tests;
 
+pub use optimal::{Passed, Placement, optimal, unbroken};
 pub use realizable::{Gap, Witnesses, unrealizable};
 
 use std::collections::{BTreeSet, HashMap};
@@ -164,9 +166,21 @@ fn units(function: &Choices, components: &[u32], cyclic: &[bool]) -> Vec<Vec<u32
     let mut units: Vec<Vec<u32>> = function.sets.iter().filter(|set| set.len() > 1).cloned().collect();
     units.sort_unstable();
     units.dedup();
+    units.extend(without_choice(function, components, cyclic).into_iter().map(|node| vec![node]));
+    units
+}
+
+/// One node, with the fewest executions, of each cycle without a choice.
+pub fn cycles_without_choice(function: &Choices) -> Vec<u32> {
+    let (components, cyclic) = components(function);
+    without_choice(function, &components, &cyclic)
+}
+
+fn without_choice(function: &Choices, components: &[u32], cyclic: &[bool]) -> Vec<u32> {
     let mut distinguished = vec![false; function.next.len()];
-    units.iter().flatten().for_each(|&node| distinguished[node as usize] = true);
-    // A cycle with a node of the first kind is counted by that. Other cycles have no way out, so they are whole
+    let choices = function.sets.iter().filter(|set| set.len() > 1);
+    choices.flatten().for_each(|&node| distinguished[node as usize] = true);
+    // A cycle with a choice is counted by that. Other cycles have no way out, so they are whole
     // components.
     let mut least: HashMap<u32, Option<u32>> = HashMap::new();
     for node in 0..function.next.len() as u32 {
@@ -183,8 +197,7 @@ fn units(function: &Choices, components: &[u32], cyclic: &[bool]) -> Vec<Vec<u32
     }
     let mut alone: Vec<u32> = least.into_values().flatten().collect();
     alone.sort_unstable();
-    units.extend(alone.into_iter().map(|node| vec![node]));
-    units
+    alone
 }
 
 /// The strongly connected component of each node, and whether each component is a cycle.

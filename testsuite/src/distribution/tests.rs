@@ -1,12 +1,13 @@
 //! Tests of distributions against the condition and against their purpose: the parts of a random walk are merged
 //! (distributed-program-tracing.txt, Figure 8), and make that walk.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 
 use super::{
-    Choices, Gap, Profile, Site, Strategy as Way, Witnesses, costs, distribute, heaviest, unrealizable,
+    Choices, Gap, Passed, Placement, Profile, Site, Strategy as Way, Witnesses, costs, distribute, heaviest,
+    optimal, unbroken, unrealizable,
 };
 
 /// A function whose nodes may be followed by these; 0 is the first one.
@@ -101,6 +102,42 @@ fn jobs_are_what_the_strategies_say() {
     // The three nodes of the cycle are one job.
     assert_eq!(heaviest(&all, Way::Optimised), 301);
     assert_eq!(busiest(Way::Optimised, 2), 301);
+}
+
+/// Figure 10 (c): b1 is followed by b2, or at once by b3, which follows b2, too. Neither b1 nor b3 breaks this diamond,
+/// however rare they are.
+#[test]
+fn an_edge_from_a_fork_to_its_join_is_no_witness() {
+    let mut figure = function(&[&[1, 2], &[2], &[]]);
+    figure.counts = vec![1, 100, 1];
+    for joins in [[0], [2]] {
+        assert_eq!(unbroken(&figure, &BTreeSet::from(joins)), Some(vec![1]));
+    }
+    // The way that leaves it out comes back.
+    assert!(unbroken(&figure, &BTreeSet::from([1])).is_some_and(|cycle| cycle.len() == 3));
+    let placement = optimal(&figure, &Passed::new(), 101);
+    assert!(placement.witnesses.contains(&1) && unbroken(&figure, &placement.witnesses).is_none());
+}
+
+/// Figure 6 (a): three diamonds on a cycle. One node of each is enough, and one that sees the cycle.
+#[test]
+fn rare_nodes_are_the_witnesses() {
+    let mut figure =
+        function(&[&[1], &[2, 3], &[4], &[4], &[5, 6], &[7], &[7], &[8, 9], &[10], &[10], &[1, 11], &[]]);
+    figure.counts = vec![1, 100, 90, 10, 100, 20, 80, 100, 30, 70, 100, 1];
+    let next = |node: u32| figure.sets[figure.next[node as usize].unwrap() as usize].clone();
+    let edges = (0..11).flat_map(|node| next(node).into_iter().map(move |to| (node, to)));
+    let passed: Passed = edges
+        .map(|(from, to)| {
+            let counts = [from, to].map(|node| figure.counts[node as usize]);
+            ((from, to), counts[0].min(counts[1]))
+        })
+        .collect();
+    let placement = optimal(&figure, &passed, 1);
+    assert_eq!(placement.missing, 0);
+    assert!([3, 5, 8].iter().all(|node| placement.witnesses.contains(node)));
+    // All places with alternatives are hit 501 times.
+    assert!(placement.hits(&figure, 1) <= 10 + 20 + 30 + 100 + 2, "{placement:?}");
 }
 
 /// A random program: functions of up to 8 nodes, and the callee of each node.
@@ -232,6 +269,53 @@ proptest! {
             let busiest = costs.into_iter().max().unwrap();
             prop_assert!(busiest as usize * machines >= one as usize && busiest <= one);
             prop_assert!(busiest >= heaviest(&program.functions, way));
+        }
+    }
+
+    /// The witnesses of one function, without its callees, tell which way was gone.
+    #[test]
+    fn optimal_witnesses_tell_the_way(program in programs(), seed in any::<u64>()) {
+        for function in &program.functions {
+            let passed: Passed = (0..64).map(|n| ((n / 8, n % 8), seed >> n & 7)).collect();
+            let Placement { witnesses, .. } = optimal(function, &passed, seed % 100);
+            prop_assert_eq!(unbroken(function, &witnesses), None);
+            let entry = function.next.len() as u32;
+            let after = |node: u32| match function.next.get(node as usize) {
+                Some(None) => vec![entry],
+                Some(Some(set)) => function.sets[*set as usize].clone(),
+                None => function.sets[function.first as usize].clone(),
+            };
+            // The way through several activations.
+            let mut draw = seed;
+            let mut way = vec![entry];
+            while way.len() < 60 {
+                draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let next = after(*way.last().unwrap());
+                way.push(next[(draw >> 33) as usize % next.len()]);
+            }
+            let mut seen: VecDeque<u32> = way[1..].iter().copied().filter(|node| witnesses.contains(node)).collect();
+            let mut told = vec![entry];
+            while let Some(&witness) = seen.front() {
+                let leads = |from: u32| {
+                    let (mut waiting, mut known) = (vec![from], BTreeSet::new());
+                    while let Some(node) = waiting.pop() {
+                        if node == witness {
+                            return true;
+                        }
+                        if known.insert(node) && !witnesses.contains(&node) {
+                            waiting.extend(after(node));
+                        }
+                    }
+                    false
+                };
+                let next: Vec<u32> = after(*told.last().unwrap()).into_iter().filter(|&node| leads(node)).collect();
+                prop_assert_eq!(next.len(), 1);
+                told.extend(&next);
+                if next[0] == witness {
+                    seen.pop_front();
+                }
+            }
+            prop_assert!(way.starts_with(&told));
         }
     }
 

@@ -104,12 +104,17 @@ impl Evaluated<'_> {
         self.build_with(&Variant { flags, ..variant.clone() }, verify, &fingerprint_file(&profile)?)
     }
 
-    /// One of the programs that `pcce trace split` has made of a build.
-    fn part(&self, variant: &Variant, (number, parts): (u32, u32), verify: bool) -> Result<Built> {
+    /// A build, and the folder in which its links have kept what programs can be made again of.
+    fn keeping(&self, variant: &Variant, verify: bool) -> Result<(Built, PathBuf)> {
         let kept = self.workshop.kept(&self.program.name, &variant.folder_name())?;
         let mut keeping = variant.clone();
         keeping.environment.insert("PCCE_KEEP".into(), kept.display().to_string());
-        let whole = self.build_with(&keeping, verify, "")?;
+        Ok((self.build_with(&keeping, verify, "")?, kept))
+    }
+
+    /// One of the programs that `pcce trace split` has made of a build.
+    fn part(&self, variant: &Variant, (number, parts): (u32, u32), verify: bool) -> Result<Built> {
+        let (whole, kept) = self.keeping(variant, verify)?;
         let mut split = Command::new(variant.tools.join("pcce"));
         split.args(["trace", "split", "--parts", &parts.to_string()]);
         split.arg("--kept").arg(&kept).arg(&whole.executable);
@@ -125,12 +130,9 @@ impl Evaluated<'_> {
         let workload = &self.program.workload;
         let learn =
             workload.learn.as_ref().filter(|_| adapted != Adapted::CountedSame).unwrap_or(&workload.small);
-        let kept = self.workshop.kept(&self.program.name, &variant.folder_name())?;
-        let mut keeping = variant.clone();
-        keeping.environment.insert("PCCE_KEEP".into(), kept.display().to_string());
-        let before = self.build_with(&keeping, verify, "")?;
+        let (before, kept) = self.keeping(variant, verify)?;
         let learnt = if adapted == Adapted::Learnt {
-            let ordinary = if verify { self.build_with(&keeping, false, "")? } else { before.clone() };
+            let ordinary = if verify { self.keeping(variant, false)?.0 } else { before.clone() };
             self.learnt(variant, &ordinary, learn)?
         } else {
             self.profile(variant, learn)?
@@ -417,7 +419,8 @@ impl Evaluated<'_> {
     ///
     /// # Errors
     /// If a run fails, or prints something else than without the collection.
-    pub fn parts(&self, variant: &Variant, built: &Built) -> Result<Parts> {
+    pub fn parts(&self, variant: &Variant) -> Result<Parts> {
+        let (built, kept) = &self.keeping(variant, false)?;
         let commands = &self.program.workload.small;
         let pcce = variant.tools.join("pcce");
         let depends = fingerprint([
@@ -426,6 +429,7 @@ impl Evaluated<'_> {
             &self.program.workload_fingerprint(commands)?,
             include_str!("several_runs.rs"),
             include_str!("../distribution/mod.rs"),
+            include_str!("../distribution/optimal.rs"),
         ]);
         let run = || {
             let plain = self.runner(built).printed(commands)?;
@@ -434,10 +438,11 @@ impl Evaluated<'_> {
             several_runs::prepare(&collect, &clock)?;
             let through = format!("'{}'", collect.display());
             let mut runner = Runner { through: &through, records: true, ..self.runner(built) };
-            let numbers: Vec<String> = PARTS.map(|parts| parts.to_string()).collect();
+            let numbers = PARTS.map(|parts| parts.to_string());
             runner.environment.push(("PARTS".into(), numbers.join(" ").into()));
             runner.environment.push(("PCCE".into(), pcce.clone().into()));
             runner.environment.push(("CLOCK".into(), clock.into()));
+            runner.environment.push(("KEPT".into(), kept.into()));
             let printed = runner.printed(commands)?;
             ensure!(printed == plain, "{} prints something else when it is collected", self.program.name);
             let found = several_runs::look(&built.executable, &runner.traces())?;

@@ -1,6 +1,8 @@
 //! Traces from several runs: whether the merged trace is that of one run, and how much the busiest run writes, next to
-//! what it would write if places were distributed (distributed-program-tracing.txt, Figures 13 to 16).
+//! what it would write if places were distributed as the paper does (distributed-program-tracing.txt, Figures 12 to 16,
+//! Theorem 4).
 
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
@@ -12,20 +14,23 @@ use pcce_dictionary::trace::{Kind, SECTION, parse};
 use serde::{Deserialize, Serialize};
 
 use super::declarations::declarations;
-use crate::distribution::{Choices, Strategy, costs, distribute, heaviest, unrealizable};
+use crate::distribution::{
+    Choices, Passed, Strategy, costs, cycles_without_choice, distribute, heaviest, optimal, unrealizable,
+};
 use crate::{checked, command, llvm};
 
 /// Numbers of parts.
-pub const PARTS: std::ops::RangeInclusive<usize> = 2..=7;
+pub const PARTS: [usize; 3] = [2, 4, 6];
 /// Sites of a profile at most (Figure 16).
-pub const LIMITS: [usize; 4] = [10, 20, 30, 40];
+pub const LIMITS: [Option<usize>; 5] = [Some(10), Some(20), Some(30), Some(40), None];
 /// Machines of Figure 16.
 pub const MACHINES: usize = 3;
 
-/// Stands in front of each process of a workload: `$PCCE` collects its trace in parts, and then in one, which is the
-/// trace of the run as it was written. The clock stands still (`$CLOCK`), and all runs have the same variables in the
-/// same order, of the same lengths: Lua's seed depends on the clock and the address of the stack, gawk and make have a
-/// table of the variables. perl gets the seed of its tables.
+/// Stands in front of each process of a workload: `$PCCE` collects its whole trace, which one program writes, and then
+/// in parts. The trace of the first process balances them. The programs are made of what the link has kept in `$KEPT`.
+/// The clock stands still (`$CLOCK`), and all runs have the same variables in the same order, of the same lengths: Lua's
+/// seed depends on the clock and the address of the stack, gawk and make have a table of the variables. perl gets the
+/// seed of its tables.
 pub const COLLECT: &str = r#"#!/bin/sh
 number=0
 until mkdir "$TRACES/$(printf %03d "$number")" 2> /dev/null; do number=$((number + 1)); done
@@ -37,19 +42,31 @@ if [ -p /dev/stdin ] || [ -f /dev/stdin ]; then
 fi
 unset PCCE_TRACE
 export LD_PRELOAD="$CLOCK" PERL_HASH_SEED=0
-for parts in $PARTS; do
-    env -u _ "$PCCE" trace collect --prove --parts "$parts" -o "$run/$parts" -- "$@" < "$input" > "$run/$parts.out" 2> "$run/$parts.err"
+collect() {
+    parts=$1
+    shift
+    if [ ! -e "$TRACES/000/$parts.split" ]; then
+        "$PCCE" trace split "$1" --parts "$parts" --kept "$KEPT" $by > "$run/$parts.split" 2>&1
+    fi
+    env -u _ "$PCCE" trace collect --keep --parts "$parts" -o "$run/$parts" -- "$@" < "$input" > "$run/$parts.out" 2> "$run/$parts.err"
     echo $? > "$run/$parts.status"
+}
+by=
+collect 1 "$@"
+by="--by $run/1"
+for number in $PARTS; do
+    collect "$number" "$@"
 done
-exec env -u _ "$PCCE" trace collect --prove --keep --parts 1 -o "$run/1" -- "$@" < "$input"
+cat "$run/1.out"
+exit "$(cat "$run/1.status")"
 "#;
 
 /// A collection of a process's trace in so many parts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Collected {
     pub parts: usize,
-    /// Words that each part has kept. Empty if there is no trace.
-    pub kept: Vec<u64>,
+    /// Words that each part has written. Empty if there is no trace.
+    pub written: Vec<u64>,
     /// The reason why there is none, or the difference from the whole run. Empty if all is well.
     pub wrong: String,
 }
@@ -58,6 +75,8 @@ pub struct Collected {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Process {
     pub events: u64,
+    /// Words of the whole trace.
+    pub written: u64,
     /// One collection for each number of parts.
     pub collected: Vec<Collected>,
 }
@@ -66,7 +85,7 @@ pub struct Process {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Distributed {
     pub strategy: String,
-    /// Events that the busiest of two, three … runs writes.
+    /// Events that the busiest run writes, for each number of runs ([`PARTS`]).
     pub busiest: Vec<u64>,
     /// Events of the heaviest job.
     pub heaviest: u64,
@@ -78,8 +97,15 @@ pub struct Parts {
     /// Events of a run that writes all places with alternatives.
     pub alone: u64,
     pub strategies: Vec<Distributed>,
-    /// By function, with [`MACHINES`] and profiles of bounded size: events of the busiest.
+    /// By function, with [`MACHINES`] and profiles of these [`LIMITS`]: events of the busiest.
     pub bounded: Vec<u64>,
+    /// Places; places with alternatives; choices between places; cycles without a choice. Each in the program, those
+    /// that were executed, and their executions (Figure 12).
+    pub entities: [[u64; 3]; 4],
+    /// Events of a run that writes only the optimal witnesses (Theorem 4).
+    pub optimal: u64,
+    /// How many functions need other witnesses than those of Figure 11.
+    pub incomplete: u64,
 }
 
 /// The streams of a trace, in any order: their levels, how many events they have, and a hash of these.
@@ -133,12 +159,24 @@ pub fn look(program: &Path, folder: &Path) -> Result<Parts> {
     let mut functions = Functions::new(program)?;
     let mut parts = Parts::default();
     for run in runs {
-        let whole = run.join("1.parts/part-1.trace");
+        let whole = run.join("1");
         let events = streams(program, &whole)?;
         functions.count(program, &whole)?;
-        let collected = PARTS.map(|parts| collected(program, &run, parts, &events)).collect::<Result<_>>()?;
+        let collected =
+            PARTS.map(|parts| collected(program, &run, parts, &events)).into_iter().collect::<Result<_>>()?;
         let events = events.iter().map(|(_, events, _)| events).sum();
-        parts.processes.push(Process { events, collected });
+        let written = words(&run.join("1.parts/part-1.trace"))?;
+        parts.processes.push(Process { events, written, collected });
+    }
+    for (number, function) in (0..).zip(&functions.traced) {
+        let activations = functions.activations(number);
+        let of_function = functions.passed.get(&number);
+        let placement = optimal(function, of_function.unwrap_or(&Passed::new()), activations);
+        parts.optimal += placement.hits(function, activations);
+        parts.incomplete += u64::from(placement.missing > 0);
+        for (all, more) in parts.entities.iter_mut().zip(entities(function, activations)) {
+            all.iter_mut().zip(more).for_each(|(all, more)| *all += more);
+        }
     }
     let functions = functions.choices();
     parts.alone = costs(&functions, &distribute(&functions, Strategy::FineGrained, 1, None))[0];
@@ -152,12 +190,15 @@ pub fn look(program: &Path, folder: &Path) -> Result<Parts> {
     for strategy in Strategy::ALL {
         parts.strategies.push(Distributed {
             strategy: format!("{strategy:?}"),
-            busiest: PARTS.map(|machines| busiest(strategy, machines, None)).collect::<Result<_>>()?,
+            busiest: PARTS
+                .map(|machines| busiest(strategy, machines, None))
+                .into_iter()
+                .collect::<Result<_>>()?,
             heaviest: heaviest(&functions, strategy),
         });
     }
     for limit in LIMITS {
-        parts.bounded.push(busiest(Strategy::ByFunction, MACHINES, Some(limit))?);
+        parts.bounded.push(busiest(Strategy::ByFunction, MACHINES, limit)?);
     }
     Ok(parts)
 }
@@ -168,22 +209,49 @@ fn collected(program: &Path, run: &Path, parts: usize, whole: &[(u32, u64, u64)]
     if status.trim() != "0" {
         let text = fs::read_to_string(file(".err"))?;
         let error = text.lines().find(|line| line.starts_with("error:")).unwrap_or("it says no reason");
-        return Ok(Collected { parts, kept: Vec::new(), wrong: error.to_owned() });
+        return Ok(Collected { parts, written: Vec::new(), wrong: error.to_owned() });
     }
-    let trace = file("");
-    let same = streams(program, &trace)? == whole;
+    let same = streams(program, &file(""))? == whole;
     let wrong = if same { String::new() } else { "it is not what the whole run did".to_owned() };
-    let mut kept = vec![0; parts];
-    for chunk in TraceFile::open(&trace)?.streams.iter().flat_map(|stream| &stream.chunks) {
-        kept[(chunk.sequence % parts as u64) as usize] += chunk.words;
-    }
-    Ok(Collected { parts, kept, wrong })
+    let part = |number| words(&file(".parts").join(format!("part-{number}.trace")));
+    Ok(Collected { parts, written: (1..=parts).map(part).collect::<Result<_>>()?, wrong })
+}
+
+/// The words of a trace.
+fn words(trace: &Path) -> Result<u64> {
+    let file = TraceFile::open(trace).with_context(|| trace.display().to_string())?;
+    Ok(file.streams.iter().flat_map(|stream| &stream.chunks).map(|chunk| chunk.words).sum())
+}
+
+/// What Figure 12 counts, of a function.
+fn entities(function: &Choices, activations: u64) -> [[u64; 3]; 4] {
+    let count = |node: u32| function.counts[node as usize];
+    let of = |hits: &mut dyn Iterator<Item = u64>| {
+        hits.fold([0; 3], |[all, executed, sum], hits| [all + 1, executed + u64::from(hits > 0), sum + hits])
+    };
+    let nodes = 0..function.next.len() as u32;
+    let choices: Vec<u32> =
+        (0..function.sets.len() as u32).filter(|&set| function.sets[set as usize].len() > 1).collect();
+    let alternatives: BTreeSet<u32> =
+        choices.iter().flat_map(|&set| &function.sets[set as usize]).copied().collect();
+    let arrivals = |set: u32| {
+        let before = nodes.clone().filter(|&node| function.next[node as usize] == Some(set));
+        before.map(count).sum::<u64>() + if function.first == set { activations } else { 0 }
+    };
+    [
+        of(&mut nodes.clone().map(count)),
+        of(&mut alternatives.iter().map(|&node| count(node))),
+        of(&mut choices.iter().map(|&set| arrivals(set))),
+        of(&mut cycles_without_choice(function).into_iter().map(count)),
+    ]
 }
 
 /// The functions of a program, with their executions.
 struct Functions {
     traced: Vec<Choices>,
     names: Vec<String>,
+    /// How often which node of a function was followed by which; its number of nodes stands for the entry.
+    passed: HashMap<u32, Passed>,
     /// Entries of each function from unknown code.
     entered: Vec<u64>,
     /// Returns of calls from unknown code, and other ways in which control came back to it.
@@ -218,7 +286,7 @@ impl Functions {
             }
         }
         let entered = vec![0; traced.len()];
-        Ok(Self { traced, names, entered, returned: 0, elsewhere: 0 })
+        Ok(Self { traced, names, passed: HashMap::new(), entered, returned: 0, elsewhere: 0 })
     }
 
     /// Counts the events of a trace.
@@ -230,6 +298,8 @@ impl Functions {
             ensure!(tables.linkage_name(tables.name_of(number)) == name, "{name}: its tables are elsewhere");
         }
         read(program, trace, |_, events| {
+            // The last node of each activation.
+            let mut last: Vec<Option<u32>> = Vec::new();
             events(&mut |event| match event.kind {
                 EventKind::Entered => self.entered[event.function as usize] += 1,
                 EventKind::OpenReturned => self.returned += 1,
@@ -237,14 +307,30 @@ impl Functions {
                     self.elsewhere += 1;
                 }
                 kind if kind.is_counted() && event.node != NONE => {
-                    let function = tables.function_of(event.node) as usize;
-                    if let Some(function) = self.traced.get_mut(function) {
-                        function.counts[tables.number_of(event.node) as usize] += 1;
+                    let (function, node) = (tables.function_of(event.node), tables.number_of(event.node));
+                    let Some(choices) = self.traced.get_mut(function as usize) else { return };
+                    choices.counts[node as usize] += 1;
+                    let ends = choices.next[node as usize].is_none();
+                    // A return has the depth of its call.
+                    let depth = event.depth as usize + usize::from(kind == EventKind::Return);
+                    last.resize(depth + 1, None);
+                    let entry = choices.next.len() as u32;
+                    let before = last[depth].replace(node).unwrap_or(entry);
+                    if ends {
+                        last[depth] = None;
                     }
+                    *self.passed.entry(function).or_default().entry((before, node)).or_default() += 1;
                 }
                 _ => {}
             });
         })
+    }
+
+    /// How often a function was begun, as far as its activations have ended.
+    fn activations(&self, function: u32) -> u64 {
+        let function = &self.traced[function as usize];
+        let ends = function.next.iter().zip(&function.counts).filter(|(next, _)| next.is_none());
+        ends.map(|(_, count)| count).sum()
     }
 
     /// Adds a function for unknown code, in which each event may come in place of each other.

@@ -49,6 +49,8 @@ pub struct Compiler {
     pub says: [u8; 32],
     /// True if debug information goes into a file of its own.
     pub splits: bool,
+    /// True if calls are recorded.
+    pub traces: bool,
 }
 
 impl Compiler {
@@ -89,6 +91,7 @@ impl Compiler {
             lists.chain(options.common.no_callback.iter().map(PathBuf::as_path)).collect();
         let others = options.files.iter().filter(|file| !lists.contains(&file.as_path()));
         files.extend(others.map(|file| folder.join(file)));
+        let traces = options.common.trace.is_some();
         let profile = options.common.profile_use.map(|file| folder.join(file));
         if let Some(program) = own.as_ref().and_then(|own| own.first()) {
             files.extend(libraries(Path::new(program)));
@@ -102,7 +105,18 @@ impl Compiler {
             }
         }
         let says = says.finalize().into();
-        Ok(Self { recorded, plugin: plugin.to_owned(), own, hash, known, files, profile, says, splits })
+        Ok(Self {
+            recorded,
+            plugin: plugin.to_owned(),
+            own,
+            hash,
+            known,
+            files,
+            profile,
+            says,
+            splits,
+            traces,
+        })
     }
 
     /// Returns whether this command generates the same code: only the object's name differs.

@@ -1,4 +1,4 @@
-//! The tables of traces from several runs (after distributed-program-tracing.txt, Figures 13 to 16).
+//! The tables of traces from several runs (after distributed-program-tracing.txt, Figures 12 to 16).
 
 use std::fmt::Write as _;
 
@@ -17,14 +17,15 @@ impl Report {
         if all.is_empty() {
             return;
         }
-        let numbers: Vec<String> = PARTS.map(|parts| parts.to_string()).collect();
+        let numbers = PARTS.map(|parts| parts.to_string());
         let heads = numbers.join(" | ");
         let lines = "---|".repeat(numbers.len());
         let _ = write!(
             out,
-            "\n## Traces from several runs\n\nEach process of the small workload, collected in two to seven \
-             parts (`--prove`), and compared with a whole run of it, event for event: `=`, or what is not so. Behind it \
-             the share of the bits that the busiest run keeps, in percent.\n\n\
+            "\n## Traces from several runs\n\nEach process of the small workload, collected by two, four and six \
+             programs (`pcce trace split --by` the first process's trace), and compared with a whole run of it, event \
+             for event: `=`, or what is not so. Behind it what the busiest program writes, in percent of the whole \
+             trace. Each decision is written by two programs, and entries from unknown code by all of them.\n\n\
              | program | processes | events | {heads} |\n|---|---|---|{lines}\n"
         );
         let mut wrong = Vec::new();
@@ -35,7 +36,7 @@ impl Report {
                 let of_number = || collected(parts, number);
                 let bad: Vec<&Collected> = of_number().filter(|one| !one.wrong.is_empty()).collect();
                 let text = if bad.is_empty() { "=".to_owned() } else { format!("{} not", bad.len()) };
-                let share = number_text(share(of_number()), 1);
+                let share = number_text(share(parts, number), 1);
                 let _ = write!(row, " {text} {share} |");
                 wrong.extend(bad.iter().map(|one| format!("- {name}, {number} parts: {}\n", one.wrong)));
             }
@@ -47,8 +48,7 @@ impl Report {
         let mut row = "| **mean** | | |".to_owned();
         for number in PARTS {
             // Only programs whose runs are all equal count.
-            let shares: Vec<f64> =
-                all.iter().filter_map(|(_, parts)| share(collected(parts, number))).collect();
+            let shares: Vec<f64> = all.iter().filter_map(|(_, parts)| share(parts, number)).collect();
             let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
             let _ = write!(row, " {mean:.1} |");
         }
@@ -83,18 +83,48 @@ impl Report {
             let _ = writeln!(out, "{row}");
         }
 
-        let limits = LIMITS.map(|limit| limit.to_string()).join(" | ");
+        let entities =
+            ["places", "with alternatives", "choices", "cycles"].map(|text| format!("{text} S/C/H"));
+        let _ = write!(
+            out,
+            "\nFigure 12: how many there are in the program (S), were executed (C), and how often (H). A *choice* is \
+             a set of places, one of which comes next; *cycles* are those without a choice. Behind it the witnesses \
+             that one run executes: all places with alternatives, as here, and the optimal placement on nodes \
+             (Theorem 4, Figure 11), with the counts of the same run as weights; and the number of functions in which \
+             Figure 11 leaves out a witness.\n\n\
+             | program | {} | alternatives | optimal | of it | left out in |\n|---|{}\n",
+            entities.join(" | "),
+            "---|".repeat(entities.len() + 4)
+        );
+        let mut ratios = Vec::new();
+        for (name, parts) in &all {
+            let entities = parts.entities.map(|[all, executed, hits]| format!("{all}/{executed}/{hits}"));
+            let ratio = percent(parts.optimal, parts.alone);
+            ratios.push(ratio);
+            let _ = writeln!(
+                out,
+                "| {name} | {} | {} | {} | {ratio:.1} % | {} |",
+                entities.join(" | "),
+                parts.alone,
+                parts.optimal,
+                parts.incomplete
+            );
+        }
+        let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+        let _ = writeln!(out, "| **mean** | | | | | | | {mean:.1} % | |");
+
+        let limits =
+            LIMITS.map(|limit| limit.map_or("any".to_owned(), |limit| limit.to_string())).join(" | ");
         let _ = write!(
             out,
             "\nFigure 16: events that the busiest of {MACHINES} machines writes in all its runs, by function, with so \
              many places in a profile at most; and without a limit.\n\n\
-             | program | {limits} | any |\n|---|{}---|\n",
+             | program | {limits} |\n|---|{}\n",
             "---|".repeat(LIMITS.len())
         );
         for (name, parts) in &all {
             let mut row = format!("| {name} |");
-            let any = parts.strategies[1].busiest[MACHINES - PARTS.start()];
-            for events in parts.bounded.iter().chain([&any]) {
+            for events in &parts.bounded {
                 let _ = write!(row, " {events} |");
             }
             let _ = writeln!(out, "{row}");
@@ -107,12 +137,15 @@ fn collected(parts: &Parts, number: usize) -> impl Iterator<Item = &Collected> {
     parts.processes.iter().flat_map(|process| &process.collected).filter(move |one| one.parts == number)
 }
 
-/// The share of the busiest run of each collection, in percent of all words; none if nothing was collected.
-fn share<'a>(collected: impl Iterator<Item = &'a Collected>) -> Option<f64> {
+/// What the busiest program of each collection writes, in percent of the whole traces; none if nothing was collected.
+fn share(parts: &Parts, number: usize) -> Option<f64> {
     let (mut most, mut all) = (0, 0);
-    for one in collected {
-        most += one.kept.iter().max().copied().unwrap_or_default();
-        all += one.kept.iter().sum::<u64>();
+    for process in &parts.processes {
+        let of_number = process.collected.iter().filter(|one| one.parts == number);
+        if let Some(busiest) = of_number.filter_map(|one| one.written.iter().max()).next() {
+            most += busiest;
+            all += process.written;
+        }
     }
     (all > 0).then(|| 100.0 * most as f64 / all as f64)
 }
