@@ -4,8 +4,10 @@ use pcce_abi::layout;
 use pcce_dictionary::code::State;
 
 use super::function::{Callee, Function, Surroundings};
-use super::machine::{Computation, Control, Effect, Instruction, Memory, Operand, Registers, Update};
-use super::state::{AbstractState, Value, sum};
+use super::machine::{
+    Comparison, Computation, Control, Effect, Instruction, Memory, Operand, Registers, Update,
+};
+use super::state::{AbstractState, LastEntry, Value, shifted_sum, sum};
 
 /// Offset of `top` in the block.
 const TOP: i64 = layout::TLS_TOP as i64;
@@ -125,10 +127,22 @@ impl<'a> Effects<'a> {
             Effect::Set(register, computation) => Some((register, self.computed(state, computation))),
             _ => None,
         });
+        let compared = match instruction.comparison {
+            Comparison::Makes(register, constant) => {
+                let compared = state.compared(register, instruction.changed.contains(register));
+                Some(compared.map(|compared| (compared, constant.into())))
+            }
+            Comparison::Forgets => Some(None),
+            _ => None,
+        };
         state.forget(instruction.changed);
+        if let Some(compared) = compared {
+            state.compare(compared);
+        }
         for (register, value) in new.into_iter().flatten() {
             state.set(register, value);
         }
+        self.name(state, instruction);
         if instruction.moves_stack != 0 {
             state.set_stack_pointer(stack_pointer);
             state.move_stack(instruction.moves_stack.into());
@@ -138,6 +152,7 @@ impl<'a> Effects<'a> {
     /// Applies a call, or a jump that leaves the function. `depth`: how many outlined sequences are around
     /// it.
     pub(super) fn call(&self, state: &mut AbstractState, call: &Instruction, depth: u32) {
+        state.compare(None);
         let target = match call.control {
             Control::Call(target) | Control::Jump { target, .. } => Some(target),
             _ => None,
@@ -175,6 +190,20 @@ impl<'a> Effects<'a> {
         state.forget_all();
     }
 
+    /// Gives the result of an instruction a name where it may be what a jump table is entered with: without
+    /// optimisation, it is compared in one register, and loaded again into another.
+    fn name(&self, state: &mut AbstractState, instruction: &Instruction) {
+        let Effect::Set(register, computation) = instruction.effect else { return };
+        let is_index = match computation {
+            Computation::Low(_) => true,
+            _ => matches!(instruction.comparison, Comparison::Makes(..)),
+        };
+        if is_index && state.get(register) == Value::Nothing {
+            state.forget_result(instruction.address);
+            state.set(register, Value::Result(instruction.address));
+        }
+    }
+
     /// The new value of a register.
     fn computed(&self, state: &AbstractState, computation: Computation) -> Value {
         match computation {
@@ -199,15 +228,24 @@ impl<'a> Effects<'a> {
             Computation::Sum { base, index, addend } => {
                 let base = state.get(base);
                 let base = index.map_or(base, |index| sum(base, state.get(index)));
-                sum(base, Value::Constant(addend))
+                if addend == 0 { base } else { sum(base, Value::Constant(addend)) }
             }
             Computation::AlignedStack => Value::Stack(1, 0),
             Computation::Pop => match state.stack_pointer() {
                 Value::Stack(part, at) => state.slot(part, at),
                 _ => Value::Nothing,
             },
-            Computation::Difference(table) => match state.get(table) {
-                Value::Constant(table) => Value::Entry(table),
+            Computation::Shifted { base, index, shift } => {
+                shifted_sum(state.get(base), state.get(index), shift)
+            }
+            Computation::Low(register) => match state.get(register) {
+                Value::Constant(value) => Value::Constant(value & u64::from(u32::MAX)),
+                known @ (Value::AtMost(_) | Value::Result(_)) => known,
+                _ => Value::Nothing,
+            },
+            Computation::AtMost(most) => Value::AtMost(most),
+            Computation::Entry { table, index, kind } => match state.get(table) {
+                Value::Constant(table) => Value::Entry { table, kind, last: LastEntry::of(state.get(index)) },
                 _ => Value::Nothing,
             },
         }

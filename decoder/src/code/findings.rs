@@ -395,6 +395,81 @@ mod tests {
         assert!(image.spent.get() < 100 * JUMPS, "{} steps", image.spent.get());
     }
 
+    /// Dense switches of AArch64: with a comparison or without, and the instructions that jump through a table at
+    /// `DATA` with an index in w8. Six returns follow; the default is the last one. The returns that are reached.
+    fn reached(compare: &[u32], jump: [u32; 3], table: &[u8]) -> Vec<usize> {
+        // adrp x9, DATA; add x9, x9, #16
+        const TABLE: [u32; 2] = [0xf000_7fe9, 0x9100_4129];
+        const RETURNS: usize = 6;
+        // The page is seen from the instruction's own.
+        let code = compare.iter().chain(&TABLE).chain(&jump).chain(&[0xd61f_0140]).copied();
+        let start = compare.len() + TABLE.len() + jump.len() + 1;
+        let code = code.chain([0xd65f_03c0; RETURNS]).flat_map(u32::to_le_bytes);
+        let code: Vec<u8> = code.collect();
+        let machine = machine::of(object::elf::EM_AARCH64).expect("it is known");
+        let function = Function::new(machine, &[(CODE, &code)]).expect("it is code");
+        let image = Image { data: [&[0; 16], table].concat(), ..Image::default() };
+        let states = findings(&function, &image, &[], &[]).states;
+        assert!(states[start..].iter().all(|state| matches!(state, State::Unknown | State::Added(0))));
+        (0..RETURNS).filter(|i| states[start + i] != State::Unknown).collect()
+    }
+
+    #[test]
+    fn tables_of_distances_end_where_the_comparison_says() {
+        // adr x10, the first return; then a load of the entry, and its addition.
+        const ADR: u32 = 0x1000_008a;
+        const BYTE: u32 = 0x3868_692b;
+        const HALF: u32 = 0x7868_792b;
+        const WORD: u32 = 0xb8a8_792b;
+        const SHIFTED: u32 = 0x8b0b_094a;
+        const PLAIN: u32 = 0x8b0b_014a;
+        // sub w8, w0, #100; cmp w8, #2; b.hi to the last return
+        let above = [0x5101_9008, 0x7100_091f, 0x5400_0188];
+        let bytes = [ADR, BYTE, SHIFTED];
+        let table = [0, 2, 3, 1, 1, 1];
+        assert_eq!(reached(&above, bytes, &table), [0, 2, 3, 5]);
+        // Without the comparison, or with flags that something else has written, nothing is known.
+        assert_eq!(reached(&[], bytes, &table), [0; 0]);
+        // cmp w8, w1 behind the comparison; w8 is another number behind it: add w8, w8, #1
+        assert_eq!(reached(&[above[1], 0x6b01_011f, above[2]], bytes, &table), [0; 0]);
+        assert_eq!(reached(&[above[1], 0x1100_0508, above[2]], bytes, &table), [0; 0]);
+        // b.hs to the last return: one less; b.ls is the other way round.
+        assert_eq!(reached(&[above[1], 0x5400_0182], bytes, &table), [0, 2, 5]);
+        assert_eq!(reached(&[above[1], 0x5400_0189], bytes, &table), [0; 0]);
+        // and w8, w0, #3: four entries; ubfx w8, w0, #3, #2; ldrb w8, [x0] of a table that is too short
+        assert_eq!(reached(&[0x1200_0408], bytes, &table), [0, 1, 2, 3]);
+        assert_eq!(reached(&[0x5303_1008], bytes, &table), [0, 1, 2, 3]);
+        assert_eq!(reached(&[0x3940_0008], bytes, &table), [0; 0]);
+        // An entry that leads out of the function.
+        assert_eq!(reached(&above, bytes, &[0, 200, 3]), [0; 0]);
+        let words = |entries: &[i32]| -> Vec<u8> { entries.iter().flat_map(|e| e.to_le_bytes()).collect() };
+        let halves = words(&[0x0003_0001, 0x0000_0000]);
+        assert_eq!(reached(&above, [ADR, HALF, SHIFTED], &halves), [0, 1, 3, 5]);
+        let distances = words(&[4, 0, 12, 8, 16]);
+        assert_eq!(reached(&above, [ADR, WORD, PLAIN], &distances), [0, 1, 3, 5]);
+        assert_eq!(reached(&[], [ADR, WORD, PLAIN], &distances), [0; 0]);
+        // The entries are added otherwise than tables' are: this may be a tail call.
+        assert_eq!(reached(&above, [ADR, BYTE, PLAIN], &table), [5]);
+    }
+
+    /// Without optimisation the index is compared in one register, and loaded into another from the stack.
+    #[test]
+    fn what_was_compared_is_known_on_the_stack() {
+        // mov w8, w8; str x8, [sp, #8]; subs x8, x8, #2; b.hi; ldr x8, [sp, #8]
+        let spilled = [0x2a08_03e8, 0xf900_07e8, 0xf100_0908, 0x5400_0188, 0xf940_07e8];
+        let jump = [0x1000_008a, 0x3868_692b, 0x8b0b_094a];
+        let last =
+            |code: &mut [u32], at: usize| code[at] = 0x5400_0008 | ((code.len() - at + 11) as u32) << 5;
+        let mut code = spilled;
+        last(&mut code, 3);
+        assert_eq!(reached(&code, jump, &[0, 2, 3, 1]), [0, 2, 3, 5]);
+        // The index is computed once more, behind what was stored: mov w8, w8
+        let mut again = [spilled[0], spilled[1], 0x2a08_03e8, spilled[2], spilled[3], spilled[4]];
+        again[2] = 0x2a09_03e8;
+        last(&mut again, 4);
+        assert_eq!(reached(&again, jump, &[0, 2, 3, 1]), [0; 0]);
+    }
+
     /// All of these took time or memory that grows with the square of their size, or worse.
     #[test]
     fn huge_functions_take_bounded_work() {

@@ -14,7 +14,7 @@ use pcce_dictionary::code::State;
 
 use super::effects::Effects;
 use super::function::{Function, Surroundings};
-use super::machine::{Control, Instruction, Operand};
+use super::machine::{Control, Entry, Instruction, Operand};
 use super::state::{AbstractState, Value};
 
 /// A range of a function's calls that may throw, and the landing pad at which the unwinder goes on.
@@ -46,8 +46,8 @@ pub(super) struct Flow<'a> {
     pad_addresses: HashSet<u64>,
     /// The beginnings of data that the function names.
     starts: BTreeSet<u64>,
-    /// Targets in the jump tables that were read, by the table's address and the size of its entries.
-    tables: HashMap<(u64, usize), Rc<[usize]>>,
+    /// Targets in the jump tables that were read, by what a jump through the table goes to.
+    tables: HashMap<Value, Rc<[usize]>>,
     /// Leaders whose states have changed.
     work: BTreeSet<usize>,
     /// The states after calls that are directly before leaders, by leader.
@@ -163,7 +163,9 @@ impl<'a> Flow<'a> {
                 Control::Call(_) | Control::IndirectCall(_) => self.flow_to_pad(&state, instruction.address),
                 Control::Jump { target, .. } if function.contains(target) => {
                     let target = function.index_of(target);
-                    self.flow_to(target.expect("looked up before"), &state);
+                    let mut taken = state.clone();
+                    taken.decide(instruction.comparison, true);
+                    self.flow_to(target.expect("looked up before"), &taken);
                 }
                 Control::IndirectJump(target) => self.indirect(instruction, target, &state),
                 _ => {}
@@ -172,6 +174,7 @@ impl<'a> Flow<'a> {
             if instruction.ends_block() {
                 break;
             }
+            state.decide(instruction.comparison, false);
             let follows = |next: &Instruction| next.address == instruction.next();
             if i + 1 == end && function.instructions.get(end).is_some_and(follows) {
                 if !instruction.is_call() || self.only_after_calls.contains(&end) {
@@ -236,6 +239,7 @@ impl<'a> Flow<'a> {
         if let Some(index) = pad.and_then(|pad| self.effects.function.index_of(pad.pad)) {
             let mut state = state.clone();
             state.forget(self.effects.registers.volatile);
+            state.compare(None);
             state.id = State::Unknown;
             self.flow_to(index, &state);
         }
@@ -243,13 +247,11 @@ impl<'a> Flow<'a> {
 
     /// A jump through a register or a word of memory.
     fn indirect(&mut self, jump: &Instruction, target: Operand, state: &AbstractState) {
-        let targets = match self.effects.operand(state, target) {
-            Value::Target(table) => self.table(table, 4),
-            Value::Address(table) => self.table(table, 8),
-            _ => Rc::default(),
-        };
+        let target = self.effects.operand(state, target);
+        let targets = self.targets(target);
         if targets.is_empty() {
-            self.broken |= self.effects.taken.is_empty() && !self.effects.leaves(state, jump);
+            let is_table = matches!(target, Value::Target { .. });
+            self.broken |= is_table || self.effects.taken.is_empty() && !self.effects.leaves(state, jump);
             if !self.effects.taken.is_empty() {
                 self.flow_to(self.anywhere(), state);
             }
@@ -259,35 +261,63 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Targets in a jump table: differences from its address in 4 bytes each, or addresses in 8.
-    fn table(&mut self, address: u64, size: usize) -> Rc<[usize]> {
-        if let Some(known) = self.tables.get(&(address, size)) {
+    /// The targets of a jump to a value out of a jump table. None are known of other values.
+    fn targets(&mut self, of: Value) -> Rc<[usize]> {
+        if let Some(known) = self.tables.get(&of) {
             return known.clone();
         }
+        let read = match of {
+            // Only who knows the last entry can tell where the table ends: what follows it may lead into the function,
+            // too. Distances from the table itself are too large for that.
+            Value::Target { kind, last, base, .. }
+                if last.known().is_none() && (kind != Entry::Word || base != 0) =>
+            {
+                None
+            }
+            Value::Target { table, kind, last, base } => {
+                let base = table.wrapping_add_signed(base.into());
+                let target = |entry: &[u8]| Some(base.wrapping_add_signed(kind.distance(entry)?));
+                self.table(table, kind.size(), last.known(), target)
+            }
+            Value::Address(address) => {
+                self.table(address, 8, None, |entry| Some(u64::from_le_bytes(*entry.first_chunk()?)))
+            }
+            _ => return Rc::default(),
+        };
+        let targets: Rc<[usize]> = read.unwrap_or_default().into_iter().collect();
+        for &target in &*targets {
+            self.add_leader(target);
+        }
+        self.tables.insert(of, targets.clone());
+        targets
+    }
+
+    /// The targets in a table whose entries have `size` bytes. None if an entry up to the `last` one leads out of the
+    /// function. Where the last one is not known, the table ends before such an entry.
+    fn table(
+        &self,
+        address: u64,
+        size: usize,
+        last: Option<u16>,
+        target: impl Fn(&[u8]) -> Option<u64>,
+    ) -> Option<BTreeSet<usize>> {
         let (function, image) = (self.effects.function, self.effects.image);
-        let target = |entry: &[u8]| match entry.first_chunk::<8>() {
-            Some(address) => u64::from_le_bytes(*address),
+        let most = match last {
+            Some(last) => u64::from(last) + 1,
             None => {
-                let difference = i32::from_le_bytes(*entry.first_chunk().expect("4 bytes"));
-                address.wrapping_add_signed(difference.into())
+                let next = self.starts.range((Excluded(address), Unbounded)).next();
+                (next.map_or(u64::MAX, |next| next - address) / size as u64).min(MAX_ENTRIES)
             }
         };
-        let next = self.starts.range((Excluded(address), Unbounded)).next();
-        let most = next.map_or(u64::MAX, |next| next - address) / size as u64;
         // Entries that no value selects lead to the function's end.
         let inside = |target| match function.index_of(target) {
             None if function.is_end(target) => Some(None),
             index => index.map(Some),
         };
-        let entries = image.bytes(address).chunks_exact(size).take(most.min(MAX_ENTRIES) as usize);
-        let read = entries.map_while(|entry| image.spend(1).then(|| inside(target(entry)))?);
-        let targets: BTreeSet<usize> = read.flatten().collect();
-        for &target in &targets {
-            self.add_leader(target);
-        }
-        let targets: Rc<[usize]> = targets.into_iter().collect();
-        self.tables.insert((address, size), targets.clone());
-        targets
+        let entries = image.bytes(address).chunks_exact(size).take(most as usize);
+        let read = entries.map_while(|entry| image.spend(1).then(|| inside(target(entry)?))?);
+        let read: Vec<Option<usize>> = read.collect();
+        (last.is_none() || read.len() as u64 == most).then(|| read.into_iter().flatten().collect())
     }
 
     /// Makes an instruction a leader. The states of the leader before it flow there again.

@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use pcce_abi as abi;
 use thiserror::Error;
 
-use crate::code::machine::OF_CORE_FILES;
-
 /// Errors of reading a core file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -20,13 +18,20 @@ pub enum CoreError {
     Elf { path: PathBuf, cause: object::Error },
     /// The file is no core file.
     #[error(
-        "{}: not a core file of an {} Linux program; the program comes first: pcce core PROGRAM CORE",
+        "{}: not a core file of a Linux program for {}; the program comes first: pcce core PROGRAM CORE",
         .0.display(),
-        OF_CORE_FILES
+        abi::machine::NAMES
     )]
     NotACore(PathBuf),
     #[error("{}: it holds no thread's registers; it was cut, or is no process's core file", .0.display())]
     NoThread(PathBuf),
+    /// A thread's registers lack the thread pointer.
+    #[error(
+        "{}: it lacks the thread pointer of thread {thread}, by which its context is found; \
+         Linux writes one (the note NT_ARM_TLS), and qemu-user's core files have none",
+        .core.display()
+    )]
+    NoThreadPointer { core: PathBuf, thread: i32 },
     /// The core file is another program's.
     #[error("{}: the core file is of another build than {}: {what}; give the program that crashed", .core.display(), .program.display())]
     OtherProgram { core: PathBuf, program: PathBuf, what: String },

@@ -107,8 +107,7 @@ impl Core {
                 return Err(CoreError::NotACore(path.to_owned()));
             }
             let header = elf::FileHeader64::<LE>::parse(cache).map_err(damaged)?;
-            let known =
-                machine::of_core_file(header.e_machine(LE)).filter(|_| header.e_type(LE) == elf::ET_CORE);
+            let known = machine::of(header.e_machine(LE)).filter(|_| header.e_type(LE) == elf::ET_CORE);
             machine = known.ok_or_else(|| CoreError::NotACore(path.to_owned()))?;
             for program in header.program_headers(LE, cache).map_err(damaged)? {
                 if program.p_type(LE) == elf::PT_LOAD && program.p_filesz(LE) > 0 {
@@ -167,7 +166,7 @@ impl Core {
         const AT_SYSINFO_EHDR: u64 = 33;
         let other =
             |what| CoreError::OtherProgram { core: self.path.clone(), program: program.to_owned(), what };
-        let no_program = || format!("that file is no {} program", machine::OF_CORE_FILES);
+        let no_program = || format!("that file is no {} program", abi::machine::NAMES);
         let headers = auxiliary.get(&AT_PHDR).copied().unwrap_or(0);
         let own = files.iter().find(|m| (m.start..m.end).contains(&headers));
         // The program headers follow the ELF header.
@@ -275,13 +274,17 @@ impl Core {
     ///
     /// # Errors
     /// [`CoreError::NoState`] if the program does not say where its threads keep their contexts,
-    /// [`CoreError::OtherVersion`] if another version of the runtime keeps them.
+    /// [`CoreError::OtherVersion`] if another version of the runtime keeps them, [`CoreError::NoThreadPointer`] if the
+    /// core file does not say where a thread's own variables are.
     pub fn report(&self, debug: Option<&[u8]>) -> Result<Report, CoreError> {
         let main = &self.images[0];
         let program = main.path.clone().unwrap_or_default();
         let versions = self.images.iter().map(|i| &*i.bytes).chain(debug);
         if let Some(found) = versions.filter_map(abi_version).find(|v| v != abi::VERSION_SYMBOL) {
             return Err(CoreError::OtherVersion { program, found });
+        }
+        if let Some(thread) = self.threads.iter().find(|thread| thread.registers.thread_pointer.is_none()) {
+            return Err(CoreError::NoThreadPointer { core: self.path.clone(), thread: thread.number });
         }
         let places = self.places(debug).ok_or_else(|| CoreError::NoState(program.clone()))?;
         let build_id = object::File::parse(&*main.bytes)

@@ -36,6 +36,12 @@ impl Notes {
         const NT_AUXV: u32 = 6;
         const NT_FILE: u32 = 0x4649_4c45;
         const NT_SIGINFO: u32 = 0x5349_4749;
+        // Kinds of the kernel's own, such as further registers: they follow the thread's first ones.
+        if name == b"LINUX"
+            && let Some(thread) = self.threads.last_mut()
+        {
+            machine.more_registers(kind, content, &mut thread.registers);
+        }
         if name != b"CORE" {
             return;
         }

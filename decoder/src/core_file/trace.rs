@@ -63,7 +63,7 @@ impl Core {
         let offset = files.find_map(|bytes| tls_offset_of(&object::File::parse(bytes).ok()?, TLS_SYMBOL))?;
         let mut trace: Option<CoreTrace> = None;
         for thread in &self.threads {
-            let block = thread.registers.thread_pointer.wrapping_add_signed(offset);
+            let block = thread.registers.thread_pointer?.wrapping_add_signed(offset);
             let field = |offset: usize| self.word(block.wrapping_add(offset as u64));
             let (Some(pending), Some(next)) =
                 (field(offset_of!(Block, pending)), field(offset_of!(Block, next)))
@@ -100,7 +100,7 @@ impl Core {
                 _ => None,
             };
             if let Some(offset) = offset {
-                let at = thread.registers.thread_pointer.wrapping_add_signed(offset);
+                let at = thread.registers.thread_pointer?.wrapping_add_signed(offset);
                 return match added {
                     _ if at != block + offset_of!(Block, pending) as u64 => Some(0),
                     Operand::Constant(added) => Some(added).filter(|added| *added < 1 << MOST_BITS),

@@ -13,6 +13,7 @@ use crate::token::{BuildId, CodeAddress, MAX_FRAMES, Point, PointEnd, PushedFram
 
 struct Snapshot<'c> {
     core: &'c Core,
+    signed_bits: u64,
 }
 
 impl<'c> Process<'c> for Snapshot<'c> {
@@ -27,6 +28,10 @@ impl<'c> Process<'c> for Snapshot<'c> {
         self.core.images.iter().find(|image| image.contains(address as u64)).map(Image::tables)
     }
 
+    fn signed_bits(&self) -> u64 {
+        self.signed_bits
+    }
+
     fn allows(&mut self, bytes: usize) -> bool {
         take(&self.core.left.tables, bytes as u64)
     }
@@ -35,12 +40,14 @@ impl<'c> Process<'c> for Snapshot<'c> {
 impl Core {
     /// The token of a thread, and after `+` the tokens of where the thread comes from.
     pub(super) fn context(&self, thread: &State, places: &Places) -> Option<String> {
-        let block = thread.registers.thread_pointer.wrapping_add(places.block);
+        let block = thread.registers.thread_pointer?.wrapping_add(places.block);
         let field = |offset: u64| self.word(block.wrapping_add(offset));
         let (id, top) = (field(layout::TLS_ID)?, field(layout::TLS_TOP)?);
         let own = (field(layout::TLS_STACK_LOW)?, field(layout::TLS_STACK_HIGH)?);
         let stack = self.stack(thread.registers.sp, own);
-        let mut walk = Walk { core: self, places, token: Token::default(), stack, task: None };
+        let signed_bits = thread.registers.signed_bits;
+        let token = Token::default();
+        let mut walk = Walk { core: self, signed_bits, places, token, stack, task: None };
         walk.token.with_offsets = places.hybrid;
         let is_astray = !self.executable.iter().any(|memory| memory.contains(&thread.registers.pc));
         thread.registers.unwinding.start(FromThread { walk: &mut walk, is_astray, id, top });
@@ -84,6 +91,8 @@ impl Core {
 /// The walk from a thread's registers to its token, as the runtime does it in `token.rs`.
 struct Walk<'c> {
     core: &'c Core,
+    /// The bits of return addresses in which the thread has signatures.
+    signed_bits: u64,
     places: &'c Places,
     token: Token,
     stack: Option<(u64, u64)>,
@@ -125,8 +134,8 @@ impl Walk<'_> {
         registers.is_astray = is_astray;
         let sp = registers.sp() as u64;
         let frame = frame(top);
-        let point =
-            Interruption::walk(registers, frame as usize, MAX_ACTIVATIONS, &mut Snapshot { core: self.core });
+        let mut process = Snapshot { core: self.core, signed_bits: self.signed_bits };
+        let point = Interruption::walk(registers, frame as usize, MAX_ACTIVATIONS, &mut process);
         // The owner of the innermost frame is an activation here, or both are on one stack.
         let together = self.stack.is_some_and(|(low, high)| low <= sp && sp <= frame && frame < high);
         let followed = frame == 0 || point.end == End::Pushed || together;
@@ -194,7 +203,7 @@ impl Walk<'_> {
         let possible = to == 0 || possible;
         let id = id.wrapping_sub(self.base(prev).filter(|_| possible || !is_relative(prev))?);
         if Some(site) == self.places.signal_site {
-            let process = &mut Snapshot { core: self.core };
+            let process = &mut Snapshot { core: self.core, signed_bits: self.signed_bits };
             let registers = word(4).and_then(|c| M::interrupted(process, c as usize))?;
             let mut point = Interruption::walk(registers, to as usize, MAX_ACTIVATIONS, process);
             let unknown = self.unknown(prev);

@@ -95,6 +95,10 @@ pub trait Process<'p> {
     fn word(&mut self, address: usize) -> Option<u64>;
     /// The image that holds an address; None if there is none.
     fn image(&mut self, address: usize) -> Option<Tables<'p>>;
+    /// Bits of return addresses that have signatures, besides those that they always may have.
+    fn signed_bits(&self) -> u64 {
+        0
+    }
     /// Returns whether an entry of the unwind tables with this number of bytes may be read.
     fn allows(&mut self, _bytes: usize) -> bool {
         true
@@ -427,7 +431,7 @@ fn step<'p, M: Unwind, P: Process<'p>>(
         }
     }
     if M::RETURN_ADDRESS != M::PC && !is_outermost {
-        caller.set(M::PC, M::plain(caller.get(M::RETURN_ADDRESS)?));
+        caller.set(M::PC, M::plain(caller.get(M::RETURN_ADDRESS)?) & !process.signed_bits());
         caller.forget(M::RETURN_ADDRESS);
     }
     Some(Step {

@@ -2,10 +2,12 @@
 //! tables of encodings. What is not read here changes the register that the encoding names as its result.
 
 use object::elf;
+use pcce_abi::machine::aarch64;
+use pcce_abi::unwind;
 
 use super::{
-    Computation, Control, Decoded, Effect, Instruction, Machine, Memory, NoteRegisters, Operand, Register,
-    RegisterSet, Registers, Relocation, ThreadReference, ThreadSegment, Update,
+    Comparison, Computation, Control, Decoded, Effect, Entry, Instruction, Machine, Memory, NoteRegisters,
+    Operand, Register, RegisterSet, Registers, Relocation, ThreadReference, ThreadSegment, Unwinding, Update,
 };
 
 pub(super) struct AArch64;
@@ -14,6 +16,10 @@ pub(super) struct AArch64;
 const LEN: usize = 4;
 /// The register with the return address.
 const LINK: u8 = 30;
+/// The bits of instructions that make an address near their own, and one of a page.
+const ADR: u32 = 0x1000_0000;
+const ADRP: u32 = 0x9000_0000;
+const NOP: u32 = 0xd503_201f;
 /// The number 31 stands for the stack pointer in some operands, and for 0 in others.
 const SP: u8 = 31;
 
@@ -36,10 +42,21 @@ impl Machine for AArch64 {
             return false;
         }
         let mut pages = Pages::default();
+        let mut before = 0;
         for (word, address) in words.iter().zip((address..).step_by(LEN)) {
-            let Some(instruction) = instruction(address, u32::from_le_bytes(*word)) else { return false };
-            code.addresses.extend(pages.next(&instruction));
+            let word = u32::from_le_bytes(*word);
+            let Some(instruction) = instruction(address, word) else { return false };
+            // The address of a page is only half of one: the page may begin in the middle of a table. From other
+            // addresses that compilers make by one instruction, the entries of a jump table count: nothing jumps there.
+            // Linkers put such an instruction, and a nop, in the place of the two that make an address.
+            let is_whole = match word & 0x9f00_0000 {
+                ADRP => false,
+                ADR => before == NOP,
+                _ => true,
+            };
+            code.addresses.extend(pages.next(&instruction).filter(|_| is_whole));
             code.instructions.push(instruction);
+            before = word;
         }
         if let (Some(word), Some(jump)) = (stub_word(address, words), code.instructions.last_mut()) {
             jump.control = Control::IndirectJump(Operand::Load(Memory::Image(word)));
@@ -114,9 +131,31 @@ impl Machine for AArch64 {
         i64::try_from(WORDS.checked_add(unaligned)?).ok()
     }
 
-    /// The thread pointer is in a note of its own, which is not read yet.
-    fn note_registers(&self, _: &[u8]) -> Option<NoteRegisters> {
-        None
+    /// `struct elf_prstatus`: registers from byte 112 on, in the order of `struct user_pt_regs`, which is that of the
+    /// unwind tables.
+    fn note_registers(&self, note: &[u8]) -> Option<NoteRegisters> {
+        let words = note.get(112..)?.as_chunks().0.first_chunk()?;
+        let values = words.map(u64::from_le_bytes);
+        Some(NoteRegisters {
+            unwinding: Unwinding::AArch64(unwind::Registers::all(values)),
+            pc: values[aarch64::PC],
+            sp: values[aarch64::SP],
+            thread_pointer: None,
+            signed_bits: 0,
+        })
+    }
+
+    fn more_registers(&self, kind: u32, note: &[u8], registers: &mut NoteRegisters) {
+        /// The thread pointer, and perhaps a second one.
+        const NT_ARM_TLS: u32 = 0x401;
+        /// The bits that signatures have, in addresses of data and of code.
+        const NT_ARM_PAC_MASK: u32 = 0x406;
+        let word = |number: usize| Some(u64::from_le_bytes(*note.as_chunks().0.get(number)?));
+        match kind {
+            NT_ARM_TLS => registers.thread_pointer = word(0),
+            NT_ARM_PAC_MASK => registers.signed_bits = word(1).unwrap_or(0),
+            _ => {}
+        }
     }
 }
 
@@ -285,6 +324,7 @@ fn instruction(address: u64, word: u32) -> Option<Instruction> {
         also: Effect::None,
         changed: RegisterSet::default(),
         moves_stack: 0,
+        comparison: comparison(fields),
     };
     match fields.bits(28, 25) {
         // udf
@@ -297,6 +337,49 @@ fn instruction(address: u64, word: u32) -> Option<Instruction> {
         0b0101 | 0b1101 => Some(of_registers(fields, plain)),
         0b0111 | 0b1111 => Some(vector(fields, plain)),
         _ => Some(memory(fields, plain)),
+    }
+}
+
+/// What an instruction does with a comparison. `cmp` is a subtraction whose result may be dropped.
+fn comparison(fields: Fields) -> Comparison {
+    let keeps = |keeps: bool| if keeps { Comparison::Keeps } else { Comparison::Forgets };
+    match fields.bits(28, 25) {
+        // subs with an immediate operand that is not shifted: no table has so many entries
+        0b1000 if fields.is(0x7fc0_0000, 0x7100_0000) && fields.n() != SP => {
+            Comparison::Makes(Register(fields.n()), fields.bits(21, 10) as u16)
+        }
+        // adds, subs, ands
+        0b1000 | 0b1001 => {
+            let adds = fields.bits(25, 23) == 0b010 && fields.bit(29);
+            let ands = fields.bits(25, 23) == 0b100 && fields.bits(30, 29) == 0b11;
+            keeps(!adds && !ands)
+        }
+        // Those with registers: of the logical ones, ands and bics write flags.
+        0b0101 | 0b1101 => {
+            let is_logical = fields.is(0x1f00_0000, 0x0a00_0000);
+            keeps(if is_logical { fields.bits(30, 29) != 0b11 } else { !fields.bit(29) })
+        }
+        0b1010 | 0b1011 => match () {
+            () if fields.is(0xff00_0010, 0x5400_0000) => match fields.bits(3, 0) {
+                0b0010 => Comparison::JumpsAtLeast,
+                0b0011 => Comparison::JumpsBelow,
+                0b1000 => Comparison::JumpsAbove,
+                0b1001 => Comparison::JumpsAtMost,
+                _ => Comparison::Keeps,
+            },
+            // b, cbz, tbz; hints; mrs
+            () => keeps(
+                fields.is(0xfc00_0000, 0x1400_0000)
+                    || fields.is(0x7c00_0000, 0x3400_0000)
+                    || fields.is(0xffff_f01f, 0xd503_201f)
+                    || fields.is(0xfff0_0000, 0xd530_0000),
+            ),
+        },
+        // Loads and stores of a register or two.
+        0b0100 | 0b0110 | 0b1100 | 0b1110 => {
+            keeps(fields.is(0x3a00_0000, 0x2800_0000) || fields.is(0x3a00_0000, 0x3800_0000))
+        }
+        _ => Comparison::Forgets,
     }
 }
 
@@ -327,10 +410,10 @@ fn immediate(fields: Fields, plain: Instruction) -> Instruction {
             if d == SP && sets_flags {
                 return plain;
             }
-            if !is_64 {
-                return Instruction { changed: RegisterSet(1 << d), ..plain };
-            }
-            let computation = Computation::Sum { base: Register(n), index: None, addend };
+            let computation = match is_64 {
+                true => Computation::Sum { base: Register(n), index: None, addend },
+                false => Computation::Copy(Operand::Unknown),
+            };
             let changed = RegisterSet(1 << d);
             Instruction { changed, effect: Effect::Set(Register(d), computation), ..plain }
         }
@@ -345,6 +428,7 @@ fn immediate(fields: Fields, plain: Instruction) -> Instruction {
                 (0b00, _) if d == SP && is_64 => Some(Computation::AlignedStack),
                 (0b01, Some(bits)) if n == SP => Some(Computation::Copy(Operand::Constant(bits))),
                 (0b01, Some(bits)) if is_64 => Some(Computation::Or(Register(n), Operand::Constant(bits))),
+                (0b00 | 0b11, Some(bits)) if d != SP => Some(Computation::AtMost(bits)),
                 _ => None,
             };
             let effect = computation.map_or(Effect::None, |new| Effect::Set(Register(d), new));
@@ -364,7 +448,13 @@ fn immediate(fields: Fields, plain: Instruction) -> Instruction {
                 }
             }
         }
-        // addg and subg, which may write to the stack pointer; bfm, sbfm, ubfm; extr
+        // ubfm, of the lowest bits of what it takes
+        0b110 if fields.bits(30, 29) == 0b10 => {
+            let (rotation, last) = (fields.bits(21, 16), fields.bits(15, 10));
+            let bits = last.checked_sub(rotation).map(|highest| u64::MAX >> (63 - highest));
+            bits.map_or(unknown, |bits| result(Computation::AtMost(bits)))
+        }
+        // addg and subg, which may write to the stack pointer
         0b011 => Instruction { changed: RegisterSet(1 << d), ..plain },
         _ => unknown,
     }
@@ -443,8 +533,7 @@ fn branch(fields: Fields, plain: Instruction) -> Instruction {
         }
         () => (Control::Next, set(&[])),
     };
-    // nop
-    let is_padding = fields.word == 0xd503_201f || control == Control::Trap;
+    let is_padding = fields.word == NOP || control == Control::Trap;
     let effect = match reads_thread_pointer(fields.word) && fields.d() != SP {
         true => Effect::Set(Register(fields.d()), Computation::Copy(Operand::Load(Memory::ThreadPointer))),
         false => Effect::None,
@@ -470,8 +559,13 @@ fn of_registers(fields: Fields, plain: Instruction) -> Instruction {
         () if fields.is(0x7fe0_0000, 0x2a00_0000) && n == SP && is_plain => match (is_64, m) {
             (_, SP) => Some(Computation::Copy(Operand::Constant(0))),
             (true, m) => Some(Computation::Copy(operand(m))),
-            (false, _) => None,
+            (false, m) => Some(Computation::Low(Register(m))),
         },
+        // add with a shift
+        () if fields.is(0xffe0_0000, 0x8b00_0000) && !is_plain && n != SP && m != SP => {
+            let (base, index) = (Register(n), Register(m));
+            Some(Computation::Shifted { base, index, shift: fields.bits(15, 10) })
+        }
         () if !is_64 || !is_plain || n == SP || m == SP => None,
         () if fields.is(0x7fe0_0000, 0x2a00_0000) => Some(Computation::Or(Register(n), operand(m))),
         () if fields.is(0x5fe0_0000, 0x0b00_0000) => {
@@ -515,8 +609,15 @@ fn memory(fields: Fields, plain: Instruction) -> Instruction {
     let one = |is_load: bool, size: u32, to: Memory| match is_load {
         true => {
             let value = Computation::Copy(Operand::Load(to));
-            let is_word = !is_vector && size == 8 && t != SP;
-            let effect = if is_word { Effect::Set(Register(t), value) } else { Effect::None };
+            let effect = match size {
+                _ if is_vector || t == SP => Effect::None,
+                8 => Effect::Set(Register(t), value),
+                // ldrb
+                1 if fields.bits(23, 22) == 1 => {
+                    Effect::Set(Register(t), Computation::AtMost(u8::MAX.into()))
+                }
+                _ => Effect::None,
+            };
             Instruction { changed: general(&[t]), effect, ..plain }
         }
         false => {
@@ -590,12 +691,19 @@ fn memory(fields: Fields, plain: Instruction) -> Instruction {
             (false, _) => moved(one(is_load, bytes, at(distance)), distance),
             // The index is a register.
             (true, 0b10) => {
-                // ldrsw of a table of differences
-                let is_difference = !is_vector && size == 2 && option == 2 && fields.bit(12) && t != SP;
+                // Of a jump table: ldrb, ldrh or ldrsw, with the index shifted by the size of an entry.
+                let is_scaled = fields.bit(12) || size == 0;
+                let entry = match (size, option) {
+                    (0, 1) => Some(Entry::Byte),
+                    (1, 1) => Some(Entry::HalfWord),
+                    (2, 2) => Some(Entry::Word),
+                    _ => None,
+                };
                 let mut instruction = one(is_load, bytes, Memory::Other);
-                if is_difference && n != SP {
-                    let difference = Computation::Difference(Register(n));
-                    instruction.effect = Effect::Set(Register(t), difference);
+                if let Some(kind) = entry.filter(|_| !is_vector && is_scaled && t != SP && n != SP) {
+                    let (table, index) = (Register(n), Register(fields.m()));
+                    let entry = Computation::Entry { table, index, kind };
+                    instruction.effect = Effect::Set(Register(t), entry);
                 } else if is_load {
                     instruction.effect = Effect::None;
                 }

@@ -38,6 +38,9 @@ pub(crate) trait Machine: Sync {
 
     /// The registers in a `NT_PRSTATUS` note of a core file.
     fn note_registers(&self, note: &[u8]) -> Option<NoteRegisters>;
+
+    /// Reads another note of the same thread, of the kernel's own kinds (with the name `LINUX`).
+    fn more_registers(&self, kind: u32, note: &[u8], registers: &mut NoteRegisters);
 }
 
 /// The machine with the number `e_machine` of ELF headers. None if the decoder does not know it.
@@ -47,14 +50,6 @@ pub(crate) fn of(number: elf::Machine) -> Option<&'static dyn Machine> {
         elf::EM_AARCH64 => Some(&aarch64::AArch64),
         _ => None,
     }
-}
-
-/// The names of the machines whose core files can be read, for messages.
-pub(crate) const OF_CORE_FILES: &str = "x86-64";
-
-/// The machine of a core file. None if the decoder cannot read its core files.
-pub(crate) fn of_core_file(number: elf::Machine) -> Option<&'static dyn Machine> {
-    of(number).filter(|_| number == elf::EM_X86_64)
 }
 
 pub(crate) fn of_file(file: &object::File<'_>) -> Option<&'static dyn Machine> {
@@ -89,6 +84,10 @@ impl Register {
 pub(crate) struct RegisterSet(pub(crate) u32);
 
 impl RegisterSet {
+    pub(crate) fn contains(self, register: Register) -> bool {
+        u32::from(register.0) < u32::BITS && self.0 >> register.0 & 1 == 1
+    }
+
     pub(crate) fn iter(self) -> impl Iterator<Item = Register> {
         (0..u32::BITS as u8).filter(move |number| self.0 >> number & 1 == 1).map(Register)
     }
@@ -116,6 +115,22 @@ pub(crate) struct Instruction {
     pub(crate) changed: RegisterSet,
     /// The bytes that it adds to the stack pointer in passing, as pushes, pops and calls do, behind its other effects.
     pub(crate) moves_stack: i32,
+    pub(crate) comparison: Comparison,
+}
+
+/// What an instruction does with the comparison of a register with a constant, both without signs, whose result is in
+/// the flags. Jump tables are entered behind one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Comparison {
+    Keeps,
+    /// The flags are written otherwise, or not known.
+    Forgets,
+    Makes(Register, u16),
+    /// It jumps where the register is at most the constant.
+    JumpsAtMost,
+    JumpsBelow,
+    JumpsAbove,
+    JumpsAtLeast,
 }
 
 impl Instruction {
@@ -209,8 +224,60 @@ pub(crate) enum Computation {
     AlignedStack,
     /// The word at the stack pointer.
     Pop,
-    /// An entry of a table of 32-bit differences, whose address is in a register.
-    Difference(Register),
+    /// The value of a register, and that of another one shifted left.
+    Shifted {
+        base: Register,
+        index: Register,
+        shift: u32,
+    },
+    /// The lower half of a register.
+    Low(Register),
+    /// A number that is not larger than this.
+    AtMost(u64),
+    /// An entry of a table whose address is in a register.
+    Entry {
+        table: Register,
+        index: Register,
+        kind: Entry,
+    },
+}
+
+/// The entries of a jump table: distances of the targets from an address that the function makes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Entry {
+    /// Distances forwards, in units of four bytes.
+    Byte,
+    HalfWord,
+    /// A distance with a sign, in bytes.
+    Word,
+}
+
+impl Entry {
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::Byte => 1,
+            Self::HalfWord => 2,
+            Self::Word => 4,
+        }
+    }
+
+    /// By how much an entry is shifted left before it is added.
+    pub(crate) fn shift(self) -> u32 {
+        match self {
+            Self::Byte | Self::HalfWord => 2,
+            Self::Word => 0,
+        }
+    }
+
+    /// The distance, in bytes.
+    pub(crate) fn distance(self, bytes: &[u8]) -> Option<i64> {
+        let entry: i64 = match self {
+            Self::Byte => (*bytes.first()?).into(),
+            Self::HalfWord => u16::from_le_bytes(*bytes.first_chunk()?).into(),
+            Self::Word => i32::from_le_bytes(*bytes.first_chunk()?).into(),
+        };
+        Some(entry << self.shift())
+    }
 }
 
 /// The new value of a word in memory.
@@ -281,12 +348,16 @@ pub(crate) struct NoteRegisters {
     pub(crate) unwinding: Unwinding,
     pub(crate) pc: u64,
     pub(crate) sp: u64,
-    pub(crate) thread_pointer: u64,
+    /// None if the note has none, and another one of the thread has it.
+    pub(crate) thread_pointer: Option<u64>,
+    /// The bits of return addresses in which the process had signatures.
+    pub(crate) signed_bits: u64,
 }
 
 /// The registers with which a walk over a thread's stack begins, of each machine.
 pub(crate) enum Unwinding {
     X86_64(unwind::Registers<pcce_abi::machine::x86_64::X86_64>),
+    AArch64(unwind::Registers<pcce_abi::machine::aarch64::AArch64>),
 }
 
 /// Work that begins with the registers of a thread, for each machine.
@@ -298,6 +369,7 @@ impl Unwinding {
     pub(crate) fn start(&self, what: impl Start) {
         match *self {
             Self::X86_64(registers) => what.start(registers),
+            Self::AArch64(registers) => what.start(registers),
         }
     }
 }

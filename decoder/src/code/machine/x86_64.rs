@@ -8,8 +8,8 @@ use object::elf;
 use pcce_abi::unwind;
 
 use super::{
-    Computation, Control, Decoded, Effect, Instruction, Machine, Memory, NoteRegisters, Operand, Register,
-    RegisterSet, Registers, Relocation, ThreadReference, ThreadSegment, Unwinding, Update,
+    Comparison, Computation, Control, Decoded, Effect, Entry, Instruction, Machine, Memory, NoteRegisters,
+    Operand, Register, RegisterSet, Registers, Relocation, ThreadReference, ThreadSegment, Unwinding, Update,
 };
 
 pub(super) struct X86_64;
@@ -105,9 +105,12 @@ impl Machine for X86_64 {
             unwinding: Unwinding::X86_64(unwind::Registers::all(UNWINDING.map(register))),
             pc: register(RIP),
             sp: register(RSP),
-            thread_pointer: register(FS_BASE),
+            thread_pointer: Some(register(FS_BASE)),
+            signed_bits: 0,
         })
     }
+
+    fn more_registers(&self, _: u32, _: &[u8], _: &mut NoteRegisters) {}
 }
 
 fn instruction(iced: &Iced, info: &mut InstructionInfoFactory) -> Instruction {
@@ -148,6 +151,7 @@ fn instruction(iced: &Iced, info: &mut InstructionInfoFactory) -> Instruction {
         also: Effect::None,
         changed,
         moves_stack,
+        comparison: Comparison::Forgets,
     }
 }
 
@@ -277,7 +281,11 @@ fn set(iced: &Iced) -> Option<Effect> {
                 && iced.memory_base().is_gpr64()
                 && iced.memory_displacement64() == 0 =>
         {
-            Computation::Difference(register(iced.memory_base()))
+            Computation::Entry {
+                table: register(iced.memory_base()),
+                index: register(iced.memory_index()),
+                kind: Entry::Word,
+            }
         }
         _ if !written.is_gpr64() => return None,
         Mnemonic::Mov => Computation::Copy(operand(iced, 1)),

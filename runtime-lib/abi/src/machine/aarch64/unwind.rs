@@ -76,17 +76,20 @@ impl Unwind for AArch64 {
         plain(address)
     }
 
-    fn caller_at_entry<'p>(registers: &Registers<Self>, _: &mut impl Process<'p>) -> Option<Caller<Self>> {
-        caller_above(registers, 0)
+    fn caller_at_entry<'p>(
+        registers: &Registers<Self>,
+        process: &mut impl Process<'p>,
+    ) -> Option<Caller<Self>> {
+        caller_above(registers, 0, process.signed_bits())
     }
 
     fn caller_of_stub<'p>(
         registers: &Registers<Self>,
         image: &[u8],
         offset: usize,
-        _: &mut impl Process<'p>,
+        process: &mut impl Process<'p>,
     ) -> Option<Caller<Self>> {
-        caller_above(registers, stub_words(image, offset)?)
+        caller_above(registers, stub_words(image, offset)?, process.signed_bits())
     }
 
     fn calls(code: &[u8], address: u64) -> impl Iterator<Item = u64> {
@@ -142,10 +145,10 @@ fn stub_words(image: &[u8], at: usize) -> Option<usize> {
 
 /// The caller of a function that has pushed this number of words, and has not changed the register with the return
 /// address.
-fn caller_above(registers: &Registers<AArch64>, words: usize) -> Option<Caller<AArch64>> {
+fn caller_above(registers: &Registers<AArch64>, words: usize, signed_bits: u64) -> Option<Caller<AArch64>> {
     let mut caller = *registers;
     let cfa = registers.sp().checked_add(words * 8)?;
-    caller.set(PC, plain(registers.get(LINK)?));
+    caller.set(PC, plain(registers.get(LINK)?) & !signed_bits);
     caller.set(SP, cfa as u64);
     caller.forget(LINK);
     caller.is_astray = false;
