@@ -3,6 +3,7 @@
 mod build;
 mod check;
 mod emulated;
+mod stepped;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ use self::build::run_plain;
 pub(crate) use self::build::shown_lines;
 use self::check::check_case;
 pub(crate) use self::check::{check_report, compare_numbers, decode, show_output_difference};
-pub(crate) use self::emulated::command_on;
-pub use self::emulated::{AARCH64, Emulated};
+pub use self::emulated::{AARCH64, Emulated, command_on};
+pub use self::stepped::step;
 use crate::directives::Program;
 use crate::turns::all_cases;
 use crate::{command, run_within, work_folder};

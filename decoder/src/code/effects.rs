@@ -12,6 +12,9 @@ use super::state::{AbstractState, LastEntry, Value, shifted_sum, sum};
 /// Offset of `top` in the block.
 const TOP: i64 = layout::TLS_TOP as i64;
 
+/// No table has so many entries.
+const MANY: u64 = 1 << 16;
+
 /// Bound on the depth of outlined sequences that call one another.
 const MAX_NESTING: u32 = 8;
 
@@ -190,17 +193,23 @@ impl<'a> Effects<'a> {
         state.forget_all();
     }
 
-    /// Gives the result of an instruction a name where it may be what a jump table is entered with: without
-    /// optimisation, it is compared in one register, and loaded again into another.
+    /// Gives the result of an instruction a name where it may be what a jump table is entered with: that may be compared
+    /// in one register, and be in another, or on the stack.
     fn name(&self, state: &mut AbstractState, instruction: &Instruction) {
         let Effect::Set(register, computation) = instruction.effect else { return };
         let is_index = match computation {
-            Computation::Low(_) => true,
+            Computation::Low(_) | Computation::AtMost(MANY..) => true,
             _ => matches!(instruction.comparison, Comparison::Makes(..)),
         };
         if is_index && state.get(register) == Value::Nothing {
             state.forget_result(instruction.address);
             state.set(register, Value::Result(instruction.address));
+            if let Computation::Low(of) = computation
+                && !instruction.changed.contains(of)
+                && state.get(of) == Value::Nothing
+            {
+                state.set(of, Value::Result(instruction.address));
+            }
         }
     }
 
@@ -243,7 +252,8 @@ impl<'a> Effects<'a> {
                 known @ (Value::AtMost(_) | Value::Result(_)) => known,
                 _ => Value::Nothing,
             },
-            Computation::AtMost(most) => Value::AtMost(most),
+            Computation::AtMost(most @ 0..MANY) => Value::AtMost(most),
+            Computation::AtMost(_) => Value::Nothing,
             Computation::Entry { table, index, kind } => match state.get(table) {
                 Value::Constant(table) => Value::Entry { table, kind, last: LastEntry::of(state.get(index)) },
                 _ => Value::Nothing,

@@ -448,6 +448,8 @@ mod tests {
         let distances = words(&[4, 0, 12, 8, 16]);
         assert_eq!(reached(&above, [ADR, WORD, PLAIN], &distances), [0, 1, 3, 5]);
         assert_eq!(reached(&[], [ADR, WORD, PLAIN], &distances), [0; 0]);
+        // mov w8, w0; cmp w0, #2
+        assert_eq!(reached(&[0x2a00_03e8, 0x7100_081f, above[2]], bytes, &table), [0, 2, 3, 5]);
         // The entries are added otherwise than tables' are: this may be a tail call.
         assert_eq!(reached(&above, [ADR, BYTE, PLAIN], &table), [5]);
     }
@@ -463,7 +465,10 @@ mod tests {
         let mut code = spilled;
         last(&mut code, 3);
         assert_eq!(reached(&code, jump, &[0, 2, 3, 1]), [0, 2, 3, 5]);
-        // The index is computed once more, behind what was stored: mov w8, w8
+        // ldr w8, [sp] in the place of the first one
+        code[0] = 0xb940_03e8;
+        assert_eq!(reached(&code, jump, &[0, 2, 3, 1]), [0, 2, 3, 5]);
+        // The index is computed once more, behind what was stored: mov w8, w9
         let mut again = [spilled[0], spilled[1], 0x2a08_03e8, spilled[2], spilled[3], spilled[4]];
         again[2] = 0x2a09_03e8;
         last(&mut again, 4);

@@ -1,5 +1,8 @@
 //! Programs of `programs/` for AArch64, in an emulator of processes. Their contexts are decoded on this machine.
 
+mod cores;
+mod stepping;
+
 use std::path::Path;
 
 use pcce_testsuite::generated::{Builds, Generator, Verdict, check};

@@ -14,6 +14,7 @@ pub(super) struct AArch64;
 
 /// The length of an instruction.
 const LEN: usize = 4;
+const FRAME_POINTER: u8 = 29;
 /// The register with the return address.
 const LINK: u8 = 30;
 /// The bits of instructions that make an address near their own, and one of a page.
@@ -615,6 +616,10 @@ fn memory(fields: Fields, plain: Instruction) -> Instruction {
                 // ldrb
                 1 if fields.bits(23, 22) == 1 => {
                     Effect::Set(Register(t), Computation::AtMost(u8::MAX.into()))
+                }
+                // ldr of a local variable of 32 bits
+                4 if fields.bits(23, 22) == 1 && matches!(n, FRAME_POINTER | SP) => {
+                    Effect::Set(Register(t), Computation::AtMost(u32::MAX.into()))
                 }
                 _ => Effect::None,
             };

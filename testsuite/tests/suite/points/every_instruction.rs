@@ -19,9 +19,9 @@ fn simple(name: &str) -> &str {
 }
 
 /// The result of stepping through one program.
-struct Counts {
-    points: usize,
-    unknown: usize,
+pub(crate) struct Counts {
+    pub(crate) points: usize,
+    pub(crate) unknown: usize,
     /// The output of `llvm-nm`.
     symbols: String,
 }
@@ -48,9 +48,21 @@ fn build(program: &Path, source: &str, flags: &[&str], bias: &str) -> PathBuf {
 /// Runs a program that steps through code of `image`. `outer` has the outermost function of that, and the functions of
 /// other images that have called it.
 fn compare(name: &str, program: &mut Command, image: &Path, outer: &[&str], dictionary: bool) -> Counts {
-    let (outermost, callers) = outer.split_first().expect("there is one");
     let output = run(program).expect_success();
-    let lines: Vec<Vec<&str>> = output.stdout.lines().map(|l| l.split(' ').collect()).collect();
+    compare_output(name, &output.stdout, Path::new(program.get_program()), image, outer, dictionary)
+}
+
+/// Compares the points that a program has printed.
+pub(crate) fn compare_output(
+    name: &str,
+    output: &str,
+    program: &Path,
+    image: &Path,
+    outer: &[&str],
+    dictionary: bool,
+) -> Counts {
+    let (outermost, callers) = outer.split_first().expect("there is one");
+    let lines: Vec<Vec<&str>> = output.lines().map(|l| l.split(' ').collect()).collect();
     // A return address may belong to the next line.
     let lookup = |i: usize, a: &str| {
         u64::from_str_radix(a, 16).expect("hexadecimal digits").wrapping_sub(u64::from(i > 0))
@@ -68,7 +80,7 @@ fn compare(name: &str, program: &mut Command, image: &Path, outer: &[&str], dict
     let tokens: String = lines.iter().map(|l| format!("{}\n", l[0])).collect();
     let decoded_lines = match callers {
         [] => decode(&given, &tokens),
-        _ => decode_with(Path::new(program.get_program()), &[&given], &tokens),
+        _ => decode_with(program, &[&given], &tokens),
     };
     let nm = run(&mut command(llvm("llvm-nm"), &[&image.display().to_string()])).expect_success();
     let mut counts = Counts { points: 0, unknown: 0, symbols: nm.stdout };

@@ -3,7 +3,7 @@
 mod broken_stacks;
 mod crash_reports;
 mod debuggers;
-mod every_instruction;
+pub(crate) mod every_instruction;
 mod found_libraries;
 mod frame_addresses;
 mod hybrid_frames;
