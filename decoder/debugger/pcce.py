@@ -4,6 +4,9 @@ stack's unwinding alone. For gdb, also a frame filter, with which `bt` leaves ou
   (gdb) source PREFIX/share/pcce/pcce.py              in ~/.gdbinit
   (lldb) command script import PREFIX/share/pcce/pcce.py    in ~/.lldbinit
 
+The program may run elsewhere: on another machine, or in an emulator, behind gdb's `target remote`. Then what is in memory is
+found by the files that gdb knows.
+
 Nothing is called in the program. The registers come from the debugger; with them and the memory that a context needs
 (the stack, the thread's block, relocated data) the script writes a small core file of the thread, and `pcce core` reads it. Of a core
 file that is debugged, `pcce core` reads the file itself.
@@ -19,22 +22,32 @@ import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 # registers: those of a core file's NT_PRSTATUS note, in its order, by the debuggers' names. needed: those that are asked for; the
-# others are 0. red_zone: bytes below the stack pointer that are in use. storage: where static thread-local storage lies from the
-# thread pointer on, as far as it is looked at.
-Machine = collections.namedtuple("Machine", "registers needed stack_pointer thread_pointer red_zone storage")
+# others are 0. thread_pointer: its names, of which one is there. thread_note: the kind of the kernel's own note that has it, if
+# NT_PRSTATUS does not. red_zone: bytes below the stack pointer that are in use. storage: where static thread-local storage lies
+# from the thread pointer on, as far as it is looked at.
+Machine = collections.namedtuple("Machine", "registers needed stack_pointer thread_pointer thread_note red_zone storage")
 
 
 def x86_64():
     registers = (
         "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es fs gs"
     ).split()
-    needed = [name for name in registers if name[0] == "r"] + ["fs_base"]
-    return Machine(registers, needed, stack_pointer="rsp", thread_pointer="fs_base", red_zone=128, storage=(-1 << 16, 0))
+    needed = [name for name in registers if name[0] == "r"]
+    return Machine(registers, needed, "rsp", ["fs_base"], thread_note=None, red_zone=128, storage=(-1 << 16, 0))
+
+
+def aarch64():
+    needed = ["x%d" % number for number in range(31)] + ["sp", "pc"]
+    # Linux has it as a register of its own, and emulators have it among the system's.
+    pointer = ["tpidr", "TPIDR_EL0"]
+    return Machine(needed + ["cpsr"], needed, "sp", pointer, thread_note=0x401, red_zone=0, storage=(0, 1 << 16))
 
 
 # By the number `e_machine` of ELF headers.
-MACHINES = {62: x86_64()}
+MACHINES = {62: x86_64(), 183: aarch64()}
 PAGE = 4096
+# Of memory whose end is not known, so much is read at once.
+STEP = 64 << 10
 # Of one mapping no more is read; deep stacks are smaller.
 MOST = 256 << 20
 # Functions that are in no source of the program: thunks and stubs of the pass, and functions of the runtime library. Of C++
@@ -59,34 +72,87 @@ def pcce():
 
 
 class Mapping:
-    """A line of /proc/PID/smaps, with what of it the process has written to."""
+    """A part of the process's memory, with whether the process has written to it."""
 
-    def __init__(self, words):
-        self.start, self.end = (int(word, 16) for word in words[0].split("-"))
-        self.offset = int(words[2], 16)
-        self.name = words[5] if len(words) > 5 else ""
-        self.readable = words[1].startswith("r")
-        self.written = False
+    def __init__(self, start, end, offset=0, name="", readable=True, written=False):
+        self.start, self.end, self.offset, self.name = start, end, offset, name
+        self.readable, self.written = readable, written
 
     def __contains__(self, address):
         return self.start <= address < self.end
 
 
 def mappings(process):
+    """The memory of a process of this machine."""
     found = []
     with open("/proc/%d/smaps" % process, encoding="utf-8", errors="surrogateescape") as smaps:
         for line in smaps:
             words = line.rstrip("\n").split(None, 5)
             if "-" in words[0]:
-                found.append(Mapping(words))
+                start, end = (int(word, 16) for word in words[0].split("-"))
+                name = words[5] if len(words) > 5 else ""
+                found.append(Mapping(start, end, int(words[2], 16), name, words[1].startswith("r")))
             elif words[0] == "Anonymous:":
                 found[-1].written = words[1] != "0"
     return found
 
 
-def note(kind, content):
+class Elf:
+    """A file of a program or library: its entry, its segments, and where its section `.text` begins."""
+
+    def __init__(self, path):
+        self.path = path
+        with open(path, "rb") as file:
+            content = file.read()
+        self.entry, programs, sections = struct.unpack_from("<QQQ", content, 24)
+        _, size, count, section_size, section_count, names = struct.unpack_from("<HHHHHH", content, 52)
+        self.segments = [struct.unpack_from("<IIQQQQQQ", content, programs + i * size) for i in range(count)]
+        headers = [struct.unpack_from("<IIQQQQ", content, sections + i * section_size) for i in range(section_count)]
+        text = lambda name: content[headers[names][4] + name :].startswith(b".text\0")
+        self.text = next((header[3] for header in headers if text(header[0])), 0)
+
+    def mappings(self, bias):
+        return [
+            Mapping((at & -PAGE) + bias, at + size + bias, offset & -PAGE, self.path, written=bool(flags & 2))
+            for kind, flags, offset, at, _, _, size, _ in self.segments
+            if kind == 1
+        ]
+
+
+def mappings_elsewhere(program, auxiliary, libraries, pointers, read):
+    """The memory of a process elsewhere: of its files, and where its stack and its thread's variables are. `libraries`: their
+    paths, and the addresses of their sections `.text`."""
+    AT_ENTRY = 9
+    main = Elf(program)
+    found = main.mappings(auxiliary.get(AT_ENTRY, main.entry) - main.entry)
+    for path, text in libraries:
+        if os.path.isfile(path):
+            library = Elf(path)
+            found += library.mappings(text - library.text)
+    for pointer in sorted(pointers):
+        if any(pointer in mapping for mapping in found):
+            continue
+        start = end = pointer & -PAGE
+        for step in (STEP, PAGE):
+            while end - start < MOST and readable(read, end, step):
+                end += step
+        if end > start:
+            found.append(Mapping(start, end))
+    return found
+
+
+def readable(read, address, size):
+    """Whether there is memory."""
+    try:
+        return len(read(address, size)) == size
+    except Exception:  # pylint: disable=broad-except
+        # The debuggers have errors of their own.
+        return False
+
+
+def note(kind, content, name=b"CORE"):
     padded = content + b"\0" * (-len(content) % 4)
-    return struct.pack("<III8s", 5, len(content), kind, b"CORE") + padded
+    return struct.pack("<III8s", len(name) + 1, len(content), kind, name) + padded
 
 
 def machine_of(program):
@@ -98,11 +164,11 @@ def machine_of(program):
     return number
 
 
-def write_core(path, process, thread, number, registers, read):
-    """Writes a core file of one thread. `number`: that of the machine. `read(address, size)` gives the memory."""
+def write_core(path, found, auxiliary, thread, number, registers, read):
+    """Writes a core file of one thread. `found`: the process's memory. `number`: that of the machine. `read(address, size)`
+    gives the memory's content. Where memory is not known, it is asked for."""
     machine = MACHINES[number]
-    found = mappings(process)
-    sp, tp = registers[machine.stack_pointer], registers[machine.thread_pointer]
+    sp, tp = registers[machine.stack_pointer], registers[machine.thread_pointer[0]]
     files = [m for m in found if m.name.startswith("/")]
 
     def wanted(mapping):
@@ -124,14 +190,20 @@ def write_core(path, process, thread, number, registers, read):
         start, end = max(block.start, tp + machine.storage[0]), min(block.end, tp + machine.storage[1])
         words = read(start, (end - start) & -8)
         for word in sorted({word & -PAGE for (word,) in struct.iter_unpack("<Q", words)}):
-            target = next((m for m in found if word in m and m.readable and not m.name), None)
+            target = next((m for m in found if word in m), None)
             held = any(at <= word < at + len(content) for at, content in segments)
-            if target and not held:
+            if held or (target and (target.name or not target.readable)):
+                continue
+            if target:
                 segments.append((word, read(word, min(2 * PAGE, target.end - word))))
+            elif word and readable(read, word, PAGE):
+                segments.append((word, read(word, 2 * PAGE if readable(read, word + PAGE, PAGE) else PAGE)))
 
     status = struct.pack("<32xi76x", thread) + b"".join(struct.pack("<Q", registers.get(r, 0)) for r in machine.registers)
-    with open("/proc/%d/auxv" % process, "rb") as auxv:
-        notes = note(NT_PRSTATUS, status + b"\0" * 8) + note(NT_AUXV, auxv.read())
+    notes = note(NT_PRSTATUS, status + b"\0" * 8)
+    if machine.thread_note:
+        notes += note(machine.thread_note, struct.pack("<Q", tp), b"LINUX")
+    notes += note(NT_AUXV, b"".join(struct.pack("<QQ", *pair) for pair in auxiliary.items()))
     table = struct.pack("<QQ", len(files), PAGE)
     table += b"".join(struct.pack("<QQQ", m.start, m.end, m.offset // PAGE) for m in files)
     names = b"".join(os.fsencode(m.name) + b"\0" for m in files)
@@ -151,14 +223,33 @@ def write_core(path, process, thread, number, registers, read):
             core.write(content)
 
 
+def registers_of(number, register):
+    """The registers of a thread. `register(name)` gives the value of one, or None if there is none of the name."""
+    machine = MACHINES[number]
+    registers = {name: register(name) for name in machine.needed}
+    values = (register(name) for name in machine.thread_pointer)
+    pointer = next((value for value in values if value is not None), None)
+    if pointer is None:
+        raise Failure("the debugger has no register %s, by which contexts are found" % " or ".join(machine.thread_pointer))
+    registers[machine.thread_pointer[0]] = pointer
+    return registers
+
+
 def backtrace(process, thread, register, read):
-    """The context of a thread of a live process, as text. `register(name)` gives the value of a register."""
+    """The context of a thread of a live process of this machine, as text."""
     program = os.path.realpath("/proc/%d/exe" % process)
     machine = machine_of("/proc/%d/exe" % process)
-    registers = {name: register(name) for name in MACHINES[machine].needed}
+    with open("/proc/%d/auxv" % process, "rb") as auxv:
+        auxiliary = dict(struct.iter_unpack("<QQ", auxv.read()))
+    registers = registers_of(machine, register)
+    return of_memory(program, machine, mappings(process), auxiliary, thread, registers, read)
+
+
+def of_memory(program, machine, found, auxiliary, thread, registers, read):
+    """The context of a thread, by its memory, as text."""
     with tempfile.TemporaryDirectory(prefix="pcce-") as folder:
         core = os.path.join(folder, "core")
-        write_core(core, process, thread, machine, registers, read)
+        write_core(core, found, auxiliary, thread, machine, registers, read)
         return of_core(program, core, thread)
 
 
@@ -226,9 +317,43 @@ def for_gdb(gdb):
                     if self.is_core(core):
                         return of_core(gdb.current_progspace().filename, core, number)
             frame = gdb.newest_frame()
-            register = lambda name: int(frame.read_register(name)) & (1 << 64) - 1
+
+            def register(name):
+                try:
+                    return int(frame.read_register(name)) & (1 << 64) - 1
+                except ValueError:
+                    return None
+
             read = lambda address, size: bytes(inferior.read_memory(address, size))
-            return backtrace(process, number, register, read)
+            connection = getattr(inferior, "connection", None)
+            if connection is None or connection.type not in ("remote", "extended-remote"):
+                return backtrace(process, number, register, read)
+            return self.elsewhere(number, register, read)
+
+        @staticmethod
+        def elsewhere(thread, register, read):
+            """The context of a thread behind `target remote`."""
+            program = gdb.current_progspace().filename
+            if not program:
+                raise Failure("gdb knows no program; name it: `file PROGRAM`")
+            machine = machine_of(program)
+            auxiliary = {}
+            for line in gdb.execute("info auxv", to_string=True).splitlines():
+                words = line.split()
+                value = next((word for word in words[2:] if re.fullmatch("0x[0-9a-f]+|[0-9]+", word)), None)
+                if value:
+                    auxiliary[int(words[0])] = int(value, 0)
+            libraries = []
+            for line in gdb.execute("info sharedlibrary", to_string=True).splitlines():
+                words = line.split(None, 3)
+                if words and words[0].startswith("0x"):
+                    path = words[3].removeprefix("(*)").strip().removeprefix("target:")
+                    libraries.append((path, int(words[0], 16)))
+            registers = registers_of(machine, register)
+            names = MACHINES[machine]
+            pointers = [registers[names.stack_pointer], registers[names.thread_pointer[0]]]
+            found = mappings_elsewhere(program, auxiliary, libraries, pointers, read)
+            return of_memory(program, machine, found, auxiliary, thread, registers, read)
 
         @staticmethod
         def is_core(path):
@@ -284,7 +409,11 @@ def lldb_backtrace(_debugger, _command, context, result, _dictionary):
         if process.GetPluginName() == "elf-core":
             raise Failure("of a core file `pcce core PROGRAM CORE` prints the contexts of all threads")
         frame = thread.GetFrameAtIndex(0)
-        register = lambda name: frame.FindRegister(name).GetValueAsUnsigned()
+
+        def register(name):
+            value = frame.FindRegister(name)
+            return value.GetValueAsUnsigned() if value.IsValid() else None
+
 
         def read(address, size):
             error = lldb.SBError()

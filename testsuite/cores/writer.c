@@ -96,7 +96,8 @@ static void write_core(const char *path) {
       unsigned long *words = (unsigned long *)content, files = 0;
       for (int m = 0; m < n; m++) {
         if (mappings[m].name[0] != '/') continue;
-        memcpy(words + 2 + 3 * files, (unsigned long[]){mappings[m].start, mappings[m].end, mappings[m].offset / 4096}, 24);
+        unsigned long entry[] = {mappings[m].start, mappings[m].end, mappings[m].offset / 4096};
+        memcpy(words + 2 + 3 * files, entry, sizeof entry);
         files++;
       }
       words[0] = files;
@@ -138,7 +139,10 @@ static void write_core(const char *path) {
   write(file, &header, sizeof header);
   write(file, programs, header.e_phnum * sizeof *programs);
   write(file, notes, notes_length);
-  for (int m = 1; m <= n; m++) pwrite(file, (void *)programs[m].p_vaddr, programs[m].p_filesz, (off_t)programs[m].p_offset);
+  for (int m = 1; m <= n; m++) {
+    const Elf64_Phdr *from = &programs[m];
+    pwrite(file, (void *)from->p_vaddr, from->p_filesz, (off_t)from->p_offset);
+  }
   close(file);
 }
 

@@ -1,6 +1,7 @@
 //! Programs of `programs/` for AArch64, in an emulator of processes. Their contexts are decoded on this machine.
 
 mod cores;
+mod debugger;
 mod stepping;
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-// The registers of an interrupted point (a `ucontext_t`), and the places between which the emulator's debugger interface
-// steps through the program: it sends SIGTRAP after each instruction.
+// The registers of an interrupted point (a `ucontext_t`), and the places between which the program is stepped through
+// from outside: by the emulator's interface for debuggers, which sends SIGTRAP after each instruction.
 #ifndef STEPPING_H
 #define STEPPING_H
 #include <ucontext.h>
