@@ -72,7 +72,7 @@ static void step_begin(void) {
   backtrace(addresses, 4);
   memset(&action, 0, sizeof action);
   action.sa_sigaction = step_trap;
-  action.sa_flags = SA_SIGINFO;
+  action.sa_flags = SA_SIGINFO | STEP_FLAGS;
   sigaction(SIGTRAP, &action, NULL);
   signal(SIGSEGV, step_fault);
 }

@@ -193,8 +193,8 @@ impl<'a> Effects<'a> {
         state.forget_all();
     }
 
-    /// Gives the result of an instruction a name where it may be what a jump table is entered with: that may be compared
-    /// in one register, and be in another, or on the stack.
+    /// Gives the result of an instruction a name where it may be what a jump table is entered with: that may be
+    /// compared in one register, and be in another, or on the stack.
     fn name(&self, state: &mut AbstractState, instruction: &Instruction) {
         let Effect::Set(register, computation) = instruction.effect else { return };
         let is_index = match computation {

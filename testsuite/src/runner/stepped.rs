@@ -14,8 +14,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::{Emulated, command_on};
 use crate::{command, llvm, run};
 
-/// Steps through a program from its symbol `step_on` to `step_off`, at most `limit` instructions; the handler runs after
-/// each `every`-th one. Returns what the program prints.
+/// Steps through a program from its symbol `step_on` to `step_off`, at most `limit` instructions. The handler runs
+/// after each `every`-th one. Returns what the program prints.
 ///
 /// # Errors
 /// If the program ends before, or the emulator refuses a request.

