@@ -67,8 +67,8 @@ impl LastEntry {
     }
 }
 
-/// The number in a comparison. Jump tables have far fewer entries than 2³²: an index of 64 bits counts as compared where
-/// its lower half was.
+/// The number in a comparison. Jump tables have far fewer entries than 2³²: an index of 64 bits counts as compared
+/// where its lower half was.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compared {
     Register(Register),

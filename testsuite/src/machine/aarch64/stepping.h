@@ -10,8 +10,13 @@
 // Breakpoints in the handler are signals, too: where they are blocked, the emulator forgets the handler.
 #define STEP_FLAGS SA_NODEFER
 
-#define STEP_ON __asm__ volatile(".globl step_on\nstep_on: nop" ::: "memory")
-#define STEP_OFF __asm__ volatile(".globl step_off\nstep_off: nop" ::: "memory")
+// Functions, since a label would give its name to the rest of the function that it is in.
+__attribute__((noinline, used)) static void step_on(void) __asm__("step_on");
+static void step_on(void) { __asm__ volatile("nop" ::: "memory"); }
+__attribute__((noinline, used)) static void step_off(void) __asm__("step_off");
+static void step_off(void) { __asm__ volatile("nop" ::: "memory"); }
+#define STEP_ON step_on()
+#define STEP_OFF step_off()
 // The stepping ends elsewhere.
 #define STOP_STEPPING(context) ((void)(context))
 #endif

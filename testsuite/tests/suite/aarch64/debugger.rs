@@ -32,7 +32,8 @@ fn contexts_of_an_emulated_program() {
             [("deep", "deep < again < main"), ("by_size", "by_size < <qsort < worker < <thread < main")]
         {
             let found = at_breakpoint(&program, function);
-            assert_eq!(chain_of(&found), chain, "{name}: {found}");
+            // What is inlined at the breakpoint is shown in front.
+            assert!(chain_of(&found).ends_with(chain), "{name}: {found}");
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::points::every_instruction::compare_output;
 const PIE: &str = "-DSTEP_BIAS=(unsigned long)&__executable_start";
 
 #[test]
+#[ignore = "takes minutes: each step is a request to the emulator"]
 fn points_are_what_an_unwinder_finds() {
     let signed = "-mbranch-protection=standard";
     // A step takes milliseconds: some of them are handled, and others with all cases.
