@@ -283,7 +283,9 @@ impl Interruption {
                 return;
             }
             // The stack grows downwards, and the handler of a signal may have another one.
-            let may_be_equal = jump || M::RETURN_ADDRESS != M::PC && depth == 0;
+            // An activation that has called nothing yet has nothing on the stack where calls store no return address.
+            let may_be_equal =
+                jump || M::RETURN_ADDRESS != M::PC && registers.get(M::RETURN_ADDRESS).is_some();
             let inwards = caller.sp() < registers.sp() || caller.sp() == registers.sp() && !may_be_equal;
             if inwards && !step.signal {
                 found.end = End::Lost;
@@ -396,9 +398,8 @@ fn step<'p, M: Unwind, P: Process<'p>>(
     };
     // The tables name the registers that have changed: other callee-saved registers keep their values.
     let mut caller = *registers;
-    // Calls that were made change the register.
-    let keeps_return_address = M::RETURN_ADDRESS != M::PC && exact;
-    caller.known &= M::PRESERVED | if keeps_return_address { 1 << M::RETURN_ADDRESS } else { 0 };
+    // Calls that were made change the register with the return address, which is not known then.
+    caller.known &= M::PRESERVED | if M::RETURN_ADDRESS != M::PC { 1 << M::RETURN_ADDRESS } else { 0 };
     let mut is_outermost = false;
     caller.is_astray = false;
     caller.set(M::SP, cfa);
@@ -431,8 +432,10 @@ fn step<'p, M: Unwind, P: Process<'p>>(
         }
     }
     if M::RETURN_ADDRESS != M::PC && !is_outermost {
-        caller.set(M::PC, M::plain(caller.get(M::RETURN_ADDRESS)?) & !process.signed_bits());
-        caller.forget(M::RETURN_ADDRESS);
+        // Code that is called by a function's first instructions gives the function's own return address back.
+        let column = usize::from(entry.cie().return_address_register().0);
+        caller.set(M::PC, M::plain(caller.get(column)?) & !process.signed_bits());
+        caller.forget(column);
     }
     Some(Step {
         caller: Caller { cfa: cfa as usize, registers: caller },
