@@ -120,13 +120,18 @@ fn inner_entries<'a>(
     let enter = |s: &object::Symbol<'_, '_>| s.name() == Ok(trace::functions::ENTER) && !s.is_undefined();
     let enter = file.symbols().find(enter).map(|s| s.address());
     let seconds: HashMap<Role, u64> = ranges.iter().filter(|r| r.second).map(|r| (r.role, r.start)).collect();
-    // `cmpb $0, off; je second`, after a load where the byte is another image's.
+    /// The most instructions that choose a body: those that load a byte, by a pointer where it is another image's, and
+    /// compare it; then a jump.
+    const CHOICE: usize = 5;
+    let instruction_at = |at: u64| {
+        let code = image.bytes(at);
+        image.machine.instruction(at, code.get(..code.len().min(MAX_INSTRUCTION))?)
+    };
     let chooses = |range: &Range<'_>| {
         let second = *seconds.get(&range.role).filter(|_| !range.second)?;
         let mut at = range.start;
-        for _ in 0..3 {
-            let code = image.bytes(at);
-            let instruction = image.machine.instruction(at, code.get(..code.len().min(MAX_INSTRUCTION))?)?;
+        for _ in 0..CHOICE {
+            let instruction = instruction_at(at)?;
             at = instruction.next();
             if instruction.jump_target() == Some(second) {
                 return Some((at, name_at[&range.start]));
@@ -135,9 +140,11 @@ fn inner_entries<'a>(
         None
     };
     let enters = |range: &Range<'_>| {
-        let after = range.start.checked_add(trace::ENTRY_LEN)?;
-        let call = image.bytes(range.start).get(..trace::ENTRY_LEN as usize)?;
-        let call = image.machine.instruction(range.start, call)?;
+        let after = range.start.checked_add(image.machine.shared().entry_len)?;
+        let mut call = instruction_at(range.start)?;
+        while call.next() < after {
+            call = instruction_at(call.next())?;
+        }
         let enters = call.next() == after && enter.map(Control::Call) == Some(call.control);
         enters.then_some((after, name_at[&range.start]))
     };

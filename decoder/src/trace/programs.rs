@@ -7,7 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use object::read::elf::FileHeader;
 use object::{Object, ReadCache};
+use pcce_abi::machine::Machine;
 use pcce_dictionary::DictionaryError;
 use pcce_dictionary::trace::{PLACES, Part, Place, SECTION, Traced, parse, parse_places};
 use thiserror::Error;
@@ -141,6 +143,8 @@ struct ImageTables {
     /// None for a file without tables.
     modules: Option<Vec<Traced>>,
     places: Vec<Place>,
+    /// Of the machine for which it is; None where that is not known: then the places are not, either.
+    entry_len: Option<u64>,
 }
 
 /// The key of an image's file: its build id, or its name if it has none.
@@ -262,7 +266,9 @@ impl Programs {
             self.dictionaries.last_mut().expect("it was pushed").1.push(number);
             tables.modules.iter().flatten().try_for_each(|module| self.tables.add(number, module))?;
             self.tables.bind()?;
-            self.tables.add_places(number, &tables.places);
+            if let Some(entry_len) = tables.entry_len {
+                self.tables.add_places(number, entry_len, &tables.places);
+            }
             self.tables.leave_out(number, &left_out);
             self.files.insert((key.clone(), left_out), number);
         }
@@ -346,7 +352,12 @@ fn tables_of(path: &Path) -> Result<ImageTables, TablesCause> {
     let cache = ReadCache::new(File::open(path)?);
     let file = object::File::parse(&cache).map_err(ProgramError::Elf)?;
     let id = file.build_id().map_err(ProgramError::Elf)?.unwrap_or_default();
-    let mut tables = ImageTables { build_id: to_hex(id), ..ImageTables::default() };
+    let machine = match &file {
+        object::File::Elf64(file) => Machine::of_elf(file.elf_header().e_machine(file.endian()).0),
+        _ => None,
+    };
+    let entry_len = machine.map(|machine| machine.entry_len);
+    let mut tables = ImageTables { build_id: to_hex(id), entry_len, ..ImageTables::default() };
     if let Some(section) = file.section_by_name(SECTION) {
         // In a debug file, sections of the program have no content.
         let modules = parse(&content(&section, SECTION).map_err(ProgramError::from)?)?;

@@ -131,6 +131,8 @@ pub struct Tables {
     /// Nodes, by image and address of their call sites.
     by_site: HashMap<(u32, u64), u32>,
     places: HashMap<(u32, u64), Place>,
+    /// By image, the length of the call of the tracer at the beginning of functions.
+    entry_lens: HashMap<u32, u64>,
     lines: Vec<(u32, u32, u32)>,
     /// By node, the index of its first line. Its lines end where those of the next node begin.
     first_lines: Vec<u32>,
@@ -283,8 +285,10 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds the places of an image, whose modules were added. Places in unknown functions are left out.
-    pub(super) fn add_places(&mut self, image: u32, places: &[files::Place]) {
+    /// Adds the places of an image, whose modules were added, and how many bytes of a function its call of the tracer
+    /// takes at its beginning. Places in unknown functions are left out.
+    pub(super) fn add_places(&mut self, image: u32, entry_len: u64, places: &[files::Place]) {
+        self.entry_lens.insert(image, entry_len);
         for place in places {
             let Some(function) = self.function_at(image, place.function) else { continue };
             let number = place.node & !BEHIND;
@@ -441,6 +445,11 @@ impl Tables {
     /// The function at an address of an image's file.
     pub fn function_at(&self, image: u32, address: u64) -> Option<u32> {
         self.by_address.get(&(image, address)).copied()
+    }
+
+    /// The function that has called the tracer at its beginning, and goes on at an address of an image's file.
+    pub(super) fn entered_before(&self, image: u32, address: u64) -> Option<u32> {
+        self.function_at(image, address.checked_sub(*self.entry_lens.get(&image)?)?)
     }
 
     /// The place at an address of an image's file.

@@ -21,11 +21,12 @@ public:
   virtual void appendBits(llvm::IRBuilder<> &B, llvm::Value *Word, uint64_t Bits, uint64_t Count) const = 0;
   // Returns whether a bit of the word's highest byte is set.
   virtual llvm::Value *isNearlyFull(llvm::IRBuilder<> &B, llvm::Value *Word) const = 0;
-  // Calls a function that keeps all registers, except those that the linker's stubs may change. The assembly
-  // Behind follows the call.
+  // Calls a function that keeps all registers, except those that the linker's stubs and the call itself may change. The
+  // assembly Behind follows the call.
   virtual void callKeepingRegisters(llvm::IRBuilder<> &B, const std::string &Callee,
                                     const std::string &Behind) const = 0;
-  // Returns an instruction that calls Callee from the first byte of F: the data that F begins with.
+  // Returns instructions, of pcce_abi's `entry_len`, that call Callee from the first byte of F: the data that F begins
+  // with. Callee finds F by its return address.
   virtual llvm::Constant *callAtEntry(llvm::Function &F, llvm::Function &Callee) const = 0;
   // Returns instructions that do nothing, with room for a jump to anywhere in the image.
   virtual llvm::Constant *roomAtEntry(llvm::Function &F) const = 0;
@@ -33,6 +34,8 @@ public:
   // `Through`: Off is a pointer to the byte. They may change the register that the linker's stubs change.
   virtual llvm::Constant *jumpAtEntry(llvm::Function &F, llvm::Function &Copy, llvm::GlobalVariable &Off,
                                       bool Through) const = 0;
+  // Makes sure that a short jump fits behind the data that F begins with.
+  virtual void makeRoomBehind(llvm::Function &F) const {}
 };
 
 class Machine {
@@ -42,11 +45,10 @@ public:
   unsigned StackPointer;
   // How far the canonical frame address is above the stack pointer at a function's entry.
   int64_t EntryFrameOffset;
-  // None where the pass refuses to trace (`entry_len` in pcce_abi).
-  const TraceCode *Traces;
+  const TraceCode &Traces;
 
   constexpr Machine(llvm::Triple::ArchType Arch, unsigned StackPointer, int64_t EntryFrameOffset,
-                    const TraceCode *Traces)
+                    const TraceCode &Traces)
       : Arch(Arch), StackPointer(StackPointer), EntryFrameOffset(EntryFrameOffset), Traces(Traces) {}
 
   // Returns whether the hardware itself calls functions of this convention.

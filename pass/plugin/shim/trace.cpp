@@ -40,6 +40,19 @@ void pcce_shim_trace_call(LLVMValueRef At, const char *Name, size_t Len, const L
   }
 }
 
+// The address of a word of a thread-local variable, for the code at B, on machines whose code would keep the address of
+// the thread longer than that.
+static Value *ofThread(IRBuilder<> &B, Constant &Word) {
+  const Module &M = *B.GetInsertBlock()->getModule();
+  APInt Offset(64, 0);
+  const Value *Base = Word.stripAndAccumulateConstantOffsets(M.getDataLayout(), Offset, /*AllowNonInbounds=*/true);
+  auto &Variable = *const_cast<GlobalVariable *>(cast<GlobalVariable>(Base));
+  Value *Found = machineOf(M).ofThread(B, Variable);
+  if (!Found)
+    return &Word;
+  return Offset.isZero() ? Found : B.CreateConstInBoundsGEP1_64(B.getInt8Ty(), Found, Offset.getZExtValue());
+}
+
 // Replaces each call of the function `Name(code, bits, function, node, left)` by code that appends the bits
 // to the word Pending. Flush is called when the leading one has become the highest bit; or, for several bits,
 // before they might move it that far. The section Places gets a row for the place after the call of Flush.
@@ -49,8 +62,8 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
   Function *Append = M.getFunction(StringRef(Name, Len));
   if (!Append)
     return;
-  const TraceCode &Target = *machineOf(M).Traces;
-  Value *Pending = unwrap(PendingV);
+  const TraceCode &Target = machineOf(M).Traces;
+  auto *Pending = unwrap<Constant>(PendingV);
   MDNode *Unlikely = MDBuilder(M.getContext()).createUnlikelyBranchWeights();
   for (User *U : make_early_inc_range(Append->users())) {
     auto *Call = cast<CallInst>(U);
@@ -70,11 +83,12 @@ void pcce_shim_trace_expand(LLVMModuleRef MR, const char *Name, size_t Len, LLVM
       Target.callKeepingRegisters(Full, Flush, Row);
       B.SetInsertPoint(Call);
     };
+    Value *Word = ofThread(B, *Pending);
     if (Bits == 1) {
-      FlushIf(Target.appendBit(B, Pending, Code));
+      FlushIf(Target.appendBit(B, Word, Code));
     } else {
-      FlushIf(Target.isNearlyFull(B, Pending));
-      Target.appendBits(B, Pending, Code, Bits);
+      FlushIf(Target.isNearlyFull(B, Word));
+      Target.appendBits(B, Word, Code, Bits);
     }
     Call->eraseFromParent();
   }
@@ -130,7 +144,7 @@ void pcce_shim_trace_check(LLVMValueRef FV, LLVMValueRef WordV, LLVMValueRef Num
     }
 }
 
-// Makes the function begin with a call of Name, of pcce_abi's ENTRY_LEN bytes, when it is entered by its
+// Makes the function begin with a call of Name, of pcce_abi's `entry_len` bytes, when it is entered by its
 // address.
 void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
   Function &F = *unwrap<Function>(V);
@@ -140,7 +154,7 @@ void pcce_shim_trace_entry(LLVMValueRef V, const char *Name, size_t Len) {
   // The callee is in the same image.
   Callee->setVisibility(GlobalValue::HiddenVisibility);
   Callee->setDSOLocal(true);
-  F.setPrologueData(machineOf(*F.getParent()).Traces->callAtEntry(F, *Callee));
+  F.setPrologueData(machineOf(*F.getParent()).Traces.callAtEntry(F, *Callee));
 }
 
 // A name, local to the object, for the place that many bytes after the function's beginning.
@@ -267,7 +281,7 @@ uint64_t pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *O
   if (Through)
     Variable->setVisibility(GlobalValue::HiddenVisibility);
   Variable->setDSOLocal(true);
-  Constant *Choice = machineOf(M).Traces->jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through);
+  Constant *Choice = machineOf(M).Traces.jumpAtEntry(F, *unwrap<Function>(Copy), *Variable, Through);
   F.setPrologueData(Choice);
   return M.getDataLayout().getTypeAllocSize(Choice->getType()).getFixedValue();
 }
@@ -275,7 +289,7 @@ uint64_t pcce_shim_trace_choose(LLVMValueRef V, LLVMValueRef Copy, const char *O
 // Gives the function, which nobody enters at its first byte, room for a jump there. Returns how many bytes that is.
 uint64_t pcce_shim_trace_room(LLVMValueRef V) {
   Function &F = *unwrap<Function>(V);
-  Constant *Room = machineOf(*F.getParent()).Traces->roomAtEntry(F);
+  Constant *Room = machineOf(*F.getParent()).Traces.roomAtEntry(F);
   F.setPrologueData(Room);
   return F.getDataLayout().getTypeAllocSize(Room->getType()).getFixedValue();
 }
@@ -290,7 +304,7 @@ LLVMValueRef pcce_shim_trace_outside(LLVMValueRef V, const char *Name, size_t Le
   // LLVM does not know that the assembly calls.
   T.addFnAttr(Attribute::NoRedZone);
   IRBuilder<> B(Call->getNextNode());
-  machineOf(*T.getParent()).Traces->callKeepingRegisters(B, Returned, "");
+  machineOf(*T.getParent()).Traces.callKeepingRegisters(B, Returned, "");
   return wrap(Call);
 }
 
@@ -301,17 +315,14 @@ void pcce_shim_trace_row(LLVMValueRef FirstV, uint64_t Behind, LLVMValueRef Seco
   Module &M = *First.getParent();
   LLVMContext &C = M.getContext();
   Type *Int = Type::getInt32Ty(C), *Long = Type::getInt64Ty(C);
-  // A short jump must fit behind the first bytes, which are followed by more than a return in all but tiny functions.
-  // The attribute has code generation put an instruction in front of one that is too short.
-  constexpr unsigned Tiny = 8;
   for (Function *F : {&First, &Second})
-    if (F->getInstructionCount() <= Tiny)
-      F->addFnAttr("patchable-function", "prologue-short-redirect");
+    machineOf(M).Traces.makeRoomBehind(*F);
   auto *T = ArrayType::get(Int, 6);
   auto *Row = new GlobalVariable(M, T, true, GlobalValue::PrivateLinkage, nullptr, "pcce_trace_row");
   auto Distance = [&](GlobalValue *To) {
-    // F's own name may lead to another image's function.
-    if (!To->hasLocalLinkage()) {
+    // F's own name may lead to another image's function. And where the address of a function does not count, LLVM takes
+    // a relocation that may lead to a stub, which GNU ld does not know for all machines.
+    if (!To->hasLocalLinkage() || (isa<Function>(To) && To->hasGlobalUnnamedAddr())) {
       auto *A = GlobalAlias::create(To->getValueType(), To->getAddressSpace(), GlobalValue::PrivateLinkage,
                                     "pcce_trace_row.own", To, &M);
       A->setDSOLocal(true);

@@ -28,14 +28,6 @@ pub enum Error {
         /// The module's identifier.
         module: String,
     },
-    /// Traces of calls are not made for every machine.
-    #[error("{module}: traces of calls are not made for {machine} yet; build without `--pcce-trace`")]
-    NoTraces {
-        /// The module's identifier.
-        module: String,
-        /// The first part of its target triple.
-        machine: &'static str,
-    },
     /// The decisions of the link step cannot be used.
     #[error(
         "{module}: what the link has decided of it does not fit ({what}); remove the object that it is from, and compile it again"

@@ -142,10 +142,6 @@ impl<'a> Job<'a> {
         options: &'a PassOptions,
         wanted: Wanted,
     ) -> Result<Self, Error> {
-        let machine = module.machine().shared();
-        if options.common.trace.is_some() && machine.entry_len.is_none() {
-            return Err(Error::NoTraces { module: identifier, machine: machine.architecture });
-        }
         let whole_program = phase == Phase::LinkTime || options.whole_program;
         // The wrapper passes on the kind of the output. Without it, -fPIC marks code for shared libraries.
         // Such code gets no open node, since nothing would tell the library's numbers and open calls from the

@@ -181,9 +181,6 @@ pub enum Error {
         /// The machine for which the program is, if it is not this one.
         target: Option<String>,
     },
-    /// Traces of calls are not made for every machine.
-    #[error("traces of calls are not made for `{0}` yet; build without `--pcce-trace`")]
-    NoTraces(String),
     /// The operating system refused something.
     #[error("{what}: {source}")]
     System {
@@ -249,9 +246,7 @@ fn run(language: Language) -> Result<ExitCode, Error> {
         return version(&command, &arguments, llvm);
     }
     let compiler = command.last().map(PathBuf::from).unwrap_or_default();
-    let untraced = target.as_ref().filter(|target| target.machine().is_some_and(|m| m.entry_len.is_none()));
     let facts = Facts {
-        untraced: untraced.map(|target| target.folder()),
         inputs,
         files: files(llvm),
         working_directory: env::current_dir().map_err(system("cannot tell the working directory"))?,

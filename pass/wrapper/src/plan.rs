@@ -40,8 +40,6 @@ pub struct Facts {
     pub pass_options: Option<OsString>,
     /// The contents of a link's inputs.
     pub inputs: Inputs,
-    /// The machine for which the command compiles or links, if there are no traces of its programs.
-    pub untraced: Option<String>,
 }
 
 /// The command to run.
@@ -96,9 +94,6 @@ pub fn plan(arguments: Arguments, facts: &Facts) -> Result<Plan, Error> {
         arguments.own.check_used(&list, if by_module { Mode::Module } else { mode })?;
     }
     let makes = !matches!(command.product, Product::Information | Product::NoCode);
-    if let Some(machine) = facts.untraced.clone().filter(|_| makes && facts.traces(&arguments.own)) {
-        return Err(Error::NoTraces(machine));
-    }
     if command.emulated_tls && makes {
         return Err(Error::EmulatedTls);
     }

@@ -2,8 +2,6 @@
 
 use std::ffi::OsString;
 
-use pcce_abi::machine::{MACHINES, Machine};
-
 use crate::args::{Role, Word};
 
 /// Another machine than this one.
@@ -50,11 +48,6 @@ impl Target {
     pub fn option(&self) -> OsString {
         format!("--target={}", self.triple).into()
     }
-
-    /// The facts about the machine; none if the pass does not know it.
-    pub fn machine(&self) -> Option<&'static Machine> {
-        MACHINES.into_iter().find(|machine| machine.architecture == self.architecture())
-    }
 }
 
 #[cfg(test)]
@@ -82,8 +75,6 @@ mod tests {
             assert_eq!(of(line), Some((folder.to_owned(), option)), "{line}");
         }
         let words = args::parse(["--target=aarch64-linux-gnu".into()], |_| None).unwrap().words;
-        let target = Target::for_host(&words, "x86_64").unwrap();
-        assert_eq!(target.machine().map(|machine| machine.elf), Some(183));
         assert_eq!(Target::for_host(&words, "aarch64"), None);
     }
 }

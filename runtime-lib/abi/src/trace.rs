@@ -16,8 +16,6 @@
 
 use core::mem::offset_of;
 
-use crate::machine::x86_64;
-
 pub mod parts;
 
 /// Name of the thread's block ([`Block`]), initial-exec, one instance a process.
@@ -110,8 +108,9 @@ impl Default for Order {
 /// The place of a function in the cache, by the address at which it was entered.
 #[must_use]
 pub const fn cache_index(function: usize) -> usize {
-    // `functions::ENTER` finds the address after its call.
-    ((function + ENTRY_LEN as usize) >> 4) % CACHE
+    // On x86-64, `functions::ENTER` finds the address after its call, of so many bytes.
+    const BEHIND: usize = 5;
+    ((function + BEHIND) >> 4) % CACHE
 }
 
 /// The kinds of special words. The payload is in bits 0 to 47; further words follow as said here.
@@ -221,19 +220,19 @@ pub const fn special(kind: Special, payload: u64) -> u64 {
 
 /// Functions of the tracer that emitted code calls.
 pub mod functions {
-    /// Writes the pending bits, and keeps all registers except a scratch register and the flags: emitted code calls it
+    /// Writes the pending bits, and keeps all registers except scratch registers and the flags: emitted code calls it
     /// where nothing else is called.
     pub const FLUSH: &str = "__pcce_trace_flush";
-    /// The first instruction of functions that may be entered from outside or through a pointer calls it; calls by name
-    /// enter after that instruction ([`super::ENTRY_LEN`]). It finds the function by its return address, and keeps all
-    /// registers except a scratch register and the flags.
+    /// The first instructions of functions that may be entered from outside or through a pointer call it; calls by name
+    /// enter after them ([`Machine::entry_len`](crate::machine::Machine)). It finds the function by its return address,
+    /// and keeps all registers except scratch registers and the flags.
     pub const ENTER: &str = "__pcce_trace_enter";
     /// [`ENTER`] for shared libraries: the wrapper links a function of that name into each, which jumps here.
     pub const ENTER_LIBRARY: &str = "__pcce_trace_enter_library";
     /// `(const void *function, uint32_t node)`: at a landing pad. This and [`RETURNED`] find where they were called.
     pub const LANDED: &str = "__pcce_trace_landed";
     /// A function that was left out when the process started has returned to one that records. Keeps all registers
-    /// except a scratch register and the flags.
+    /// except scratch registers and the flags.
     pub const CAME_BACK: &str = "__pcce_trace_came_back";
     /// `(void)`: at a landing pad of a function that is left out.
     pub const CAUGHT: &str = "__pcce_trace_caught";
@@ -283,7 +282,7 @@ pub struct Row {
     pub first: i32,
     /// How many bytes of it are skipped by calls by name.
     pub behind: i32,
-    /// The body that records. Calls by name skip [`ENTRY_LEN`] bytes.
+    /// The body that records. Calls by name skip [`Machine::entry_len`](crate::machine::Machine) bytes.
     pub second: i32,
     /// A function of the same signature that calls the first body, and then [`functions::CAME_BACK`]; 0 if there can be
     /// none. Then the function is recorded, whatever is chosen.
@@ -296,10 +295,6 @@ pub struct Row {
 
 // `module.s` of the tracer has a row of zeros.
 const _: () = assert!(size_of::<Row>() == 24);
-
-/// Length of the instruction with which functions begin that may be entered from outside, in code of the only machine
-/// [that has traces](crate::machine::Machine::entry_len).
-pub const ENTRY_LEN: u64 = x86_64::ENTRY_LEN;
 
 /// The hash after another event. An event is the module's key, exclusive or ⟨function, node⟩ in 32 bits each.
 #[must_use]

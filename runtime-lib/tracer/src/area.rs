@@ -5,6 +5,7 @@ use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use pcce_system::machine::LARGEST_PAGE;
 use pcce_system::thread_local_block;
 
 use crate::abi::trace::{Block, CACHE, Chunk, Order};
@@ -20,8 +21,8 @@ pub fn block() -> *mut Block {
     thread_local_block!("__pcce_trace")
 }
 
-/// The data that emitted code and the stubs of [`machine`](crate::machine) read. This is a page of its own, which
-/// forked children find empty, however they were forked: they must not write to their parents' chunks.
+/// The data that emitted code and the stubs of [`machine`](crate::machine) read. It has pages of its own, which forked
+/// children find empty, however they were forked: they must not write to their parents' chunks.
 #[repr(C, align(4096))]
 pub struct Fast {
     /// The target of [`Block::cache`].
@@ -158,10 +159,12 @@ pub struct Stream {
 pub struct Area {
     /// Empty in forked children.
     pub fast: Fast,
+    /// The rest of a page, where pages are larger.
+    rest: [u8; LARGEST_PAGE - size_of::<Fast>()],
     pub stream: Stream,
 }
 
-const _: () = assert!(size_of::<Area>() == 8192);
+const _: () = assert!(size_of::<Area>() == LARGEST_PAGE + 4096);
 
 /// All areas that were ever made, the last one first: they are not given back to the system, but used again.
 static ALL: AtomicPtr<Area> = AtomicPtr::new(null_mut());
@@ -233,7 +236,7 @@ pub fn new() -> *mut Area {
         USED.fetch_sub(1, Ordering::Relaxed);
         return area;
     }
-    let arguments = [area as usize, size_of::<Fast>(), libc::MADV_WIPEONFORK as usize, 0, 0, 0];
+    let arguments = [area as usize, LARGEST_PAGE, libc::MADV_WIPEONFORK as usize, 0, 0, 0];
     // SAFETY: memory of ours, all zero, that no other thread has yet.
     unsafe {
         sys::call(libc::SYS_madvise, arguments);

@@ -9,10 +9,11 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-use crate::abi::trace::{ENTRY_LEN, Row};
+use crate::abi::trace::Row;
 use crate::image::Image;
-use crate::machine::{JUMPS_LEN, lead, leads_away};
+use crate::machine::{ENTRY_LEN, JUMPS_LEN, lead, leads_away};
 use crate::output::{self, Text, complain};
+use crate::settled::auxiliary;
 use crate::{area, file, images, sys};
 
 /// These variables choose functions by patterns: names of functions, or source files or their last parts, in which `*`
@@ -107,21 +108,22 @@ impl Function {
             Some(outside) if !is_chosen => (self.second, ENTRY_LEN as usize, outside),
             _ => (self.first, self.behind, self.second),
         };
-        const PAGE: usize = 4096;
-        let page = from & !(PAGE - 1);
-        let size = (from + behind + JUMPS_LEN).next_multiple_of(PAGE) - page;
+        let page_size = auxiliary(libc::AT_PAGESZ);
+        let page = from & !(page_size - 1);
+        let size = (from + behind + JUMPS_LEN).next_multiple_of(page_size) - page;
         let allow = |more: c_int| {
             let access = (libc::PROT_READ | libc::PROT_EXEC | more) as usize;
             // SAFETY: code of the image, which stays executable.
             -unsafe { sys::call(libc::SYS_mprotect, [page, size, access, 0, 0, 0]) } as c_int
         };
         let error = allow(libc::PROT_WRITE);
-        if error == 0 {
-            // SAFETY: the body that is left was not entered yet, and never will be.
-            unsafe { lead(from, behind, to) };
-            allow(0);
+        if error != 0 {
+            return error;
         }
-        error
+        // SAFETY: the body that is left was not entered yet, and never will be.
+        let leads = unsafe { lead(from, behind, to) };
+        allow(0);
+        if leads { 0 } else { libc::ERANGE }
     }
 }
 

@@ -3,10 +3,11 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-use crate::abi::trace::{Block, ENTRY_LEN, Gap, Special, cache_index, special};
+use crate::abi::trace::{Block, Gap, Special, cache_index, special};
 use crate::area::{self, Area, From, State, block};
 use crate::ends::{self, Ends};
 use crate::handlers;
+use crate::machine::ENTRY_LEN;
 use crate::stream::{self, Busy};
 use crate::{choice, file, forks, images, process, stacks, toggle};
 use pcce_system::machine::stack_pointer;
@@ -109,6 +110,7 @@ pub unsafe extern "C" fn enter_slow(return_address: usize, sp: usize) {
         let area = ready(block, sp);
         // The first event starts the tracer, which may leave the function out.
         if let Some(first) = choice::first_of(function) {
+            // The stubs of all machines keep the place where they return to there.
             (sp as *mut usize).sub(1).write_volatile(first);
             return;
         }

@@ -15,7 +15,7 @@
 extern crate std;
 
 use pcce_abi as abi;
-use pcce_system::{early, image, output, shared, sys, weak_address};
+use pcce_system::{early, image, output, settled, shared, sys, weak_address};
 
 mod apart;
 mod area;

@@ -10,7 +10,6 @@ use crate::area::{self, __pcce_trace_empty, Area, State, block};
 use crate::ends::{self, Ends};
 use crate::forks::{self, is_foreign};
 use crate::image::Image;
-use crate::machine::detect;
 use crate::stream::{self, Busy};
 use crate::{choice, early, events, file, handlers, images, sys, weak_address};
 
@@ -38,7 +37,6 @@ pub extern "C" fn __pcce_trace_start() {
         }
         return;
     }
-    detect();
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: plain calls. The function that is registered first runs last.
     unsafe {

@@ -33,6 +33,10 @@ static REGISTERS: Registers = Registers {
 };
 
 impl Machine for AArch64 {
+    fn shared(&self) -> &'static pcce_abi::machine::Machine {
+        &pcce_abi::machine::aarch64::MACHINE
+    }
+
     fn registers(&self) -> &'static Registers {
         &REGISTERS
     }

@@ -13,6 +13,9 @@ use pcce_abi::unwind;
 
 /// The decoder's interface to a machine.
 pub(crate) trait Machine: Sync {
+    /// The facts that pass, runtime and decoder share.
+    fn shared(&self) -> &'static pcce_abi::machine::Machine;
+
     fn registers(&self) -> &'static Registers;
 
     /// Decodes instructions until the bytes end, and appends them. Returns false if the bytes are not code.

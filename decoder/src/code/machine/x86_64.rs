@@ -28,6 +28,10 @@ static REGISTERS: Registers = Registers {
 const FS_PREFIX: u8 = 0x64;
 
 impl Machine for X86_64 {
+    fn shared(&self) -> &'static pcce_abi::machine::Machine {
+        &pcce_abi::machine::x86_64::MACHINE
+    }
+
     fn registers(&self) -> &'static Registers {
         &REGISTERS
     }

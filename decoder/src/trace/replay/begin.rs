@@ -6,8 +6,8 @@
 //! may be missing, or a call of which no node is known, nothing is known.
 
 use pcce_abi::trace::{
-    AWAY, BEGIN_INTERRUPTED, CONTEXT_WORDS, ENTRY_LEN, KIND_SHIFT, MAX_STACK, Order, STACK_ENTRY, STACK_OPEN,
-    Special, TOKEN_LEN,
+    AWAY, BEGIN_INTERRUPTED, CONTEXT_WORDS, KIND_SHIFT, MAX_STACK, Order, STACK_ENTRY, STACK_OPEN, Special,
+    TOKEN_LEN,
 };
 
 use super::stacks::{Jumps, Landings, Stacks};
@@ -146,7 +146,7 @@ impl Reader<'_> {
             return Some(Inner { active: Active { function, node }, state, counted: false });
         }
         let (image, address) = self.place_at(process, pc, loads)?;
-        if let Some(function) = tables.function_at(image, address.wrapping_sub(ENTRY_LEN)) {
+        if let Some(function) = tables.entered_before(image, address) {
             let state = State::Choose(tables.functions[function as usize].first);
             return Some(Inner { active: Active { function, node: NONE }, state, counted: false });
         }

@@ -3,16 +3,113 @@
 #include "../machine.h"
 
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/Mangler.h"
 #include "llvm/IR/Module.h"
 
 using namespace llvm;
 
 namespace {
+// Instructions as the data that F begins with. The assembler fills in the addresses of symbols: no constant of LLVM's
+// stands for a part of one.
+class EntryCode {
+public:
+  explicit EntryCode(Function &F) : F(F) {}
+
+  void add(uint32_t Instruction) { Words.push_back(Instruction); }
+
+  void add(uint32_t Instruction, const char *Relocation, const GlobalValue &Symbol) {
+    F.getParent()->appendModuleInlineAsm(".reloc " + nameOf(F) + "+" + std::to_string(4 * Words.size()) +
+                                         ", R_AARCH64_" + Relocation + ", " + nameOf(Symbol));
+    add(Instruction);
+  }
+
+  Constant *get() const { return ConstantDataArray::get(F.getContext(), Words); }
+
+private:
+  static std::string nameOf(const GlobalValue &Symbol) {
+    SmallString<64> Name;
+    Mangler().getNameWithPrefix(Name, &Symbol, /*CannotUsePrivateLabel=*/false);
+    return ("\"" + Name + "\"").str();
+  }
+
+  Function &F;
+  SmallVector<uint32_t, 5> Words;
+};
+
+class AArch64TraceCode : public TraceCode {
+public:
+  Value *appendBit(IRBuilder<> &B, Value *Word, bool Bit) const override {
+    return B.CreateICmpSLT(change(B, Word, Bit, 1), B.getInt64(0));
+  }
+
+  void appendBits(IRBuilder<> &B, Value *Word, uint64_t Bits, uint64_t Count) const override {
+    change(B, Word, Bits, Count);
+  }
+
+  Value *isNearlyFull(IRBuilder<> &B, Value *Word) const override {
+    Value *Highest = B.CreateConstInBoundsGEP1_64(B.getInt8Ty(), Word, 7);
+    return B.CreateIsNotNull(B.CreateLoad(B.getInt8Ty(), Highest, /*isVolatile=*/true));
+  }
+
+  void callKeepingRegisters(IRBuilder<> &B, const std::string &Callee, const std::string &Behind) const override {
+    auto *T = FunctionType::get(B.getVoidTy(), false);
+    auto *Asm = InlineAsm::get(T, "bl " + Callee + "\n" + Behind, "~{x16},~{x17},~{lr},~{nzcv},~{memory}",
+                               /*hasSideEffects=*/true);
+    B.CreateCall(T, Asm)->setDoesNotThrow();
+  }
+
+  // The callee brings the return address back: F's own first instructions have not stored it yet, or signed it.
+  Constant *callAtEntry(Function &F, Function &Callee) const override {
+    EntryCode Code(F);
+    Code.add(0xaa1e03f1);                       // mov x17, x30
+    Code.add(0x94000000, "CALL26", Callee);     // bl Callee
+    return Code.get();
+  }
+
+  Constant *roomAtEntry(Function &F) const override {
+    EntryCode Code(F);
+    Code.add(0xd503201f); // nop
+    return Code.get();
+  }
+
+  Constant *jumpAtEntry(Function &F, Function &Copy, GlobalVariable &Off, bool Through) const override {
+    EntryCode Code(F);
+    Code.add(0x90000010, "ADR_PREL_PG_HI21", Off); // adrp x16, Off
+    if (Through) {
+      Code.add(0xf9400210, "LDST64_ABS_LO12_NC", Off); // ldr x16, [x16, :lo12:Off]
+      Code.add(0x39400210);                            // ldrb w16, [x16]
+    } else {
+      Code.add(0x39400210, "LDST8_ABS_LO12_NC", Off); // ldrb w16, [x16, :lo12:Off]
+    }
+    // The conditional jump does not reach far.
+    Code.add(0x35000050);               // cbnz w16, .+8
+    Code.add(0x14000000, "JUMP26", Copy); // b Copy
+    return Code.get();
+  }
+
+private:
+  // The tracer knows the sequence (`within` of its machine).
+  static Value *change(IRBuilder<> &B, Value *Word, uint64_t Bits, uint64_t Count) {
+    std::string Text = "ldr $0, $1\n\tlsl $0, $0, #" + std::to_string(Count);
+    if (Bits)
+      Text += "\n\tadd $0, $0, #" + std::to_string(Bits);
+    auto *T = FunctionType::get(B.getInt64Ty(), {Word->getType(), Word->getType()}, false);
+    auto *Asm = InlineAsm::get(T, Text + "\n\tstr $0, $1", "=&r,=*Q,*Q", /*hasSideEffects=*/true);
+    CallInst *Call = B.CreateCall(T, Asm, {Word, Word});
+    for (unsigned I : {0, 1})
+      Call->addParamAttr(I, Attribute::get(B.getContext(), Attribute::ElementType, B.getInt64Ty()));
+    Call->setDoesNotThrow();
+    return Call;
+  }
+};
+
+constexpr AArch64TraceCode AArch64Traces;
+
 class AArch64Machine : public Machine {
 public:
   // At the entry, the return address is in a register.
   constexpr AArch64Machine()
-      : Machine(Triple::aarch64, /*StackPointer=*/31, /*EntryFrameOffset=*/0, /*Traces=*/nullptr) {}
+      : Machine(Triple::aarch64, /*StackPointer=*/31, /*EntryFrameOffset=*/0, AArch64Traces) {}
 
   bool isInterruptHandler(CallingConv::ID) const override { return false; }
 

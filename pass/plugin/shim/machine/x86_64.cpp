@@ -98,6 +98,14 @@ public:
     return ConstantStruct::getAnon(Code, /*Packed=*/true);
   }
 
+  void makeRoomBehind(Function &F) const override {
+    // More than a return follows in all but tiny functions. The attribute has code generation put an instruction in
+    // front of one that is too short.
+    constexpr unsigned Tiny = 8;
+    if (F.getInstructionCount() <= Tiny)
+      F.addFnAttr("patchable-function", "prologue-short-redirect");
+  }
+
 private:
   // Emits assembly that changes the word. If a flag is named, returns whether the assembly leaves it set.
   static Value *change(IRBuilder<> &B, const std::string &Asm, const std::string &Flag, Value *Word) {
@@ -120,7 +128,7 @@ public:
   Value *ofThread(IRBuilder<> &, GlobalVariable &) const override { return nullptr; }
 
   // At the entry, the return address is on the stack.
-  constexpr X86_64Machine() : Machine(Triple::x86_64, /*StackPointer=*/7, /*EntryFrameOffset=*/8, &X86_64Traces) {}
+  constexpr X86_64Machine() : Machine(Triple::x86_64, /*StackPointer=*/7, /*EntryFrameOffset=*/8, X86_64Traces) {}
 
   bool isInterruptHandler(CallingConv::ID Convention) const override { return Convention == CallingConv::X86_INTR; }
 

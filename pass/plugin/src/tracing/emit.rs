@@ -464,18 +464,13 @@ fn entered_by_others(
     entered
 }
 
-/// The length of the instruction with which functions begin that may be entered from outside.
-fn entry_len(module: Module<'_>) -> u64 {
-    module.machine().shared().entry_len.expect("the pass has refused to trace a machine without")
-}
-
 /// Adds the part of the code that splits blocks, or changes callees.
 pub fn finish<'m>(module: Module<'m>, mut before: Before<'m>, plan: &[PlannedFunction], sites: &str) {
     let block = module.external_thread_local(trace::TLS_SYMBOL, trace::SIZE, trace::ALIGN);
     let pending = module.const_offset(block, trace::PENDING);
     module.append_bits(APPEND, pending, functions::FLUSH, tables::PLACES, TRACED);
     let shared = before.assumed.shared;
-    let entry_len = entry_len(module);
+    let entry_len = module.machine().shared().entry_len;
     let outside: Vec<Option<Call<'m>>> = before.choosable.iter().map(Choosable::outside).collect();
     for (_, recording) in &before.traced_bodies {
         recording.begin_with_call(functions::ENTER);
@@ -572,7 +567,7 @@ fn emit(module: Module<'_>, before: &Before<'_>, sites: &str) {
     }
     let mut others: Vec<&Other> = before.others.values().collect();
     others.sort_by_key(|other| other.number);
-    let behind = entry_len(module);
+    let behind = module.machine().shared().entry_len;
     others.iter().for_each(|other| _ = writeln!(asm, ".quad \"{}\" - {behind}", other.symbol));
     let _ = writeln!(asm, ".quad \"{sites}\"");
     bytes(&mut asm, &record[payload..]);

@@ -47,7 +47,6 @@ fn facts() -> Facts {
         working_directory: "/w".into(),
         pass_options: None,
         inputs: Inputs::default(),
-        untraced: None,
     }
 }
 

@@ -29,9 +29,9 @@ pub struct Machine {
     pub elf: u16,
     /// The first part of its target triples.
     pub architecture: &'static str,
-    /// The length in bytes of the call of [`functions::ENTER`](crate::trace::functions::ENTER) at the beginning of
-    /// traced functions. None if the pass cannot make traced programs for it.
-    pub entry_len: Option<u64>,
+    /// How many bytes the call of [`functions::ENTER`](crate::trace::functions::ENTER) takes at the beginning of traced
+    /// functions.
+    pub entry_len: u64,
     /// Its code in object files.
     pub objects: objects::ObjectCode,
 }

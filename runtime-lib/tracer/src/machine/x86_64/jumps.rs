@@ -9,13 +9,14 @@ const SHORT: u8 = 0xeb;
 /// The length of the short jump.
 pub const JUMPS_LEN: usize = 2;
 
-/// Makes code lead to `to`: from its first instruction on, and from the one that is `behind` bytes further on.
+/// Makes code lead to `to`: from its first instruction on, and from the one that is `behind` bytes further on. Returns
+/// false, and changes nothing, if that is too far away.
 ///
 /// # Safety
 /// The code can be written, and is not executed. It has room for a jump before that instruction, and two bytes from
 /// there on.
-pub unsafe fn lead(code: usize, behind: usize, to: usize) {
-    let distance = to.wrapping_sub(code + JUMP_LEN) as u32;
+pub unsafe fn lead(code: usize, behind: usize, to: usize) -> bool {
+    let Ok(distance) = i32::try_from(to.wrapping_sub(code + JUMP_LEN).cast_signed()) else { return false };
     let code = code as *mut u8;
     // SAFETY: by the contract.
     unsafe {
@@ -26,6 +27,7 @@ pub unsafe fn lead(code: usize, behind: usize, to: usize) {
         code.add(behind).write_volatile(SHORT);
         code.add(behind + 1).write_volatile((behind + JUMPS_LEN).wrapping_neg() as u8);
     }
+    true
 }
 
 /// Returns whether [`lead`] has made this code lead elsewhere.

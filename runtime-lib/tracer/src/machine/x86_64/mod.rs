@@ -8,9 +8,10 @@ use core::arch::global_asm;
 
 use pcce_system::machine::thread_pointer;
 
+pub use pcce_abi::machine::x86_64::ENTRY_LEN;
+
 pub use self::jumps::{JUMPS_LEN, lead, leads_away};
 pub use self::stubs::{stored, within};
-pub use self::vectors::detect;
 use crate::area::block;
 use crate::last::__pcce_trace_last;
 use crate::sys;
