@@ -44,7 +44,7 @@ pub enum Builds {
     Turns,
     /// In one mode, with a trace and verify mode: modes, and calls or blocks, take turns.
     Traced,
-    /// As [`Turns`](Self::Turns), for AArch64 in an emulator, without traces and without flags of the matrix.
+    /// As [`Turns`](Self::Turns), for AArch64 in an emulator, without flags of the matrix.
     Emulated,
 }
 
@@ -250,8 +250,7 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         let name = format!("{mode}{}", if verify { "-verify" } else { "" });
         let mut flags = [&flags[..], &[format!("--pcce-mode={mode}")]].concat();
         if verify {
-            flags.push("--pcce-verify".into());
-            flags.extend(on.is_none().then(|| trace.to_owned()));
+            flags.extend(["--pcce-verify".to_owned(), trace.to_owned()]);
         }
         let compiler = artifact(if cxx { "pcce-clang++" } else { "pcce-clang" });
         let executable = folder.join(&name);
@@ -269,8 +268,8 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         };
         let mut compiled = build(&flags);
         let refused = |text: &String| text.contains("which traces of calls cannot tell");
-        let traced = verify && on.is_none() && !compiled.as_ref().is_err_and(refused);
-        if verify && !traced && on.is_none() {
+        let traced = verify && !compiled.as_ref().is_err_and(refused);
+        if verify && !traced {
             flags.pop();
             compiled = build(&flags);
         }
@@ -295,7 +294,7 @@ fn compare_builds(generator: Generator, seed: u64, builds: Builds, folder: &Path
         if traced {
             all_events += check_trace(&executable, &mut text);
             if text.is_empty() {
-                all_events += check_choices(&executable, folder, seed, &mut text);
+                all_events += check_choices(&executable, on, folder, seed, &mut text);
             }
         }
         if output.status != expected.status || ordinary_lines(&output) != ordinary_lines(&expected) {
@@ -352,14 +351,20 @@ fn check_trace(executable: &Path, wrong: &mut String) -> u64 {
 }
 
 /// Compares its trace with those of functions that are chosen at random. Returns the number of events.
-fn check_choices(executable: &Path, folder: &Path, seed: u64, wrong: &mut String) -> u64 {
+fn check_choices(
+    executable: &Path,
+    on: Option<&'static Emulated>,
+    folder: &Path,
+    seed: u64,
+    wrong: &mut String,
+) -> u64 {
     // Larger ones are told by the counts of verify mode alone.
     const MAX_SIZE: u64 = 2 << 20;
     let whole = trace(executable);
     if fs::metadata(&whole).is_ok_and(|file| file.len() > MAX_SIZE) {
         return 0;
     }
-    let start = || command_for(executable, None, INSTRUMENTED_SECONDS, folder);
+    let start = || command_for(executable, on, INSTRUMENTED_SECONDS, folder);
     let compared =
         chosen_traces::compare(executable, (&whole, &executable.with_extension("chosen")), start, seed);
     compared.unwrap_or_else(|error| {

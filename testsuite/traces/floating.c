@@ -2,17 +2,22 @@
 #include <stdio.h>
 
 #define NOINLINE __attribute__((noinline))
+#ifdef __aarch64__
+#define IN_VECTOR "+w"
+#else
+#define IN_VECTOR "+x"
+#endif
 
 // Each has two ends, so that its return is an event.
 NOINLINE static double scaled(double a, double b, long n) {
-  __asm__ volatile("" : "+x"(a));
+  __asm__ volatile("" : IN_VECTOR(a));
   if (n % 3 == 0)
     return a / b + n;
   return a * b - n;
 }
 
 NOINLINE static float small(float a, float b, float c, long n) {
-  __asm__ volatile("" : "+x"(a));
+  __asm__ volatile("" : IN_VECTOR(a));
   return n & 1 ? a - b : a + c;
 }
 

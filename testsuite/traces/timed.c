@@ -52,11 +52,10 @@ static void handles(int signal) {
 }
 
 int main(int count, char **words) {
-  (void)count;
   most = atoi(words[1]);
   pointer = one;
   signal(SIGALRM, handles);
-  set_timer(300);
+  set_timer(count > 2 ? atoi(words[2]) : 300);
   for (; rounds > 0 && !(at_fork[0] == 0 && forks == most); rounds--) {
     int numbers[5] = {5, 3, 1, 2, 4};
     qsort(numbers, 5, sizeof *numbers, compare);

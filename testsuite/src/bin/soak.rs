@@ -29,7 +29,7 @@ struct Arguments {
     /// Only traces in verify mode: one build of each program, modes and granularity in turn
     #[arg(long)]
     traced: bool,
-    /// For AArch64, in an emulator, without traces
+    /// For AArch64, in an emulator
     #[arg(long, conflicts_with = "traced")]
     emulated: bool,
 }
