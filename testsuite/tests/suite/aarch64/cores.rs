@@ -56,7 +56,7 @@ fn threads_are_what_they_say() {
                 serde_json::from_str(&output).expect("JSON")
             });
             let threads = report["threads"].as_array().expect("threads");
-            let thread = threads.iter().find(|thread| thread["thread"].to_string() == line[1]);
+            let thread = threads.iter().find(|thread| thread["thread"].as_u64() == line[1].parse().ok());
             let mut found = decoded(&thread.expect("the thread is there").to_string());
             // The creation of the thread is not in its own token.
             let created = found.iter().position(|f| *f == Frame::Boundary("thread".to_owned()));
