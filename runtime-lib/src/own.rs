@@ -68,6 +68,8 @@ fn can_be_waited_for(address: usize) -> bool {
 }
 
 impl Process<'static> for Own {
+    // Copies of it would make each program larger.
+    #[inline(never)]
     fn word(&mut self, address: usize) -> Option<u64> {
         if !address.is_multiple_of(8) || !self.readable(address) {
             return None;
