@@ -28,9 +28,9 @@ pub const MACHINES: usize = 3;
 
 /// Stands in front of each process of a workload: `$PCCE` collects its whole trace, which one program writes, and then
 /// in parts. The trace of the first process balances them. The programs are made of what the link has kept in `$KEPT`.
-/// The clock stands still (`$CLOCK`), and all runs have the same variables in the same order, of the same lengths: Lua's
-/// seed depends on the clock and the address of the stack, gawk and make have a table of the variables. perl gets the
-/// seed of its tables.
+/// The clock stands still (`$CLOCK`), and all runs have the same variables in the same order, of the same lengths:
+/// Lua's seed depends on the clock and the address of the stack, gawk and make have a table of the variables. perl gets
+/// the seed of its tables.
 pub const COLLECT: &str = r#"#!/bin/sh
 number=0
 until mkdir "$TRACES/$(printf %03d "$number")" 2> /dev/null; do number=$((number + 1)); done
