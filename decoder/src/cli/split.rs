@@ -177,8 +177,8 @@ impl Addresses {
 
     /// The first name that has another address in another program, or a text for the end of its memory.
     fn difference(&self, other: &Self) -> Option<String> {
-        let mut moved = self.symbols.iter().filter(|(name, at)| other.symbols.get(*name) != Some(at));
-        let first = moved.by_ref().min_by_key(|(_, at)| at.first().copied());
+        let moved = self.symbols.iter().filter(|(name, at)| other.symbols.get(*name) != Some(at));
+        let first = moved.min_by_key(|(_, at)| at.first().copied());
         let end = (self.end != other.end).then(|| "the end of its memory".to_owned());
         first.map(|(name, _)| name.clone()).or(end)
     }

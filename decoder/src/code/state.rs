@@ -199,7 +199,8 @@ impl AbstractState {
         }
     }
 
-    /// What a comparison of a register is about, if it is still known when the register has changed.
+    /// The value that a comparison of a register is about; None if it is not known any more when the register has
+    /// changed.
     pub(super) fn compared(&self, register: Register, changes: bool) -> Option<Compared> {
         match self.get(register) {
             Value::Result(of) => Some(Compared::Result(of)),
@@ -246,7 +247,7 @@ impl AbstractState {
     }
 }
 
-/// What holds of both values.
+/// The value that includes both.
 fn joined(a: Value, b: Value) -> Value {
     match (a, b) {
         (Value::AtMost(a), Value::AtMost(b)) => Value::AtMost(a.max(b)),

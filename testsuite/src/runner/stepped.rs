@@ -30,14 +30,9 @@ pub fn step(machine: &Emulated, program: &Path, every: usize, limit: usize) -> R
         .collect();
     let socket = program.with_extension("socket");
     let printed = program.with_extension("printed");
-    let mut emulator = command_on(Some(machine), program, &[]);
-    let mut arguments: Vec<_> = emulator.get_args().map(ToOwned::to_owned).collect();
-    arguments.splice(0..0, ["-g".into(), socket.clone().into_os_string()]);
-    let mut own = command(emulator.get_program(), &[]);
-    emulator = {
-        own.args(arguments).stdin(Stdio::null()).stdout(fs::File::create(&printed)?);
-        own
-    };
+    let plain = command_on(Some(machine), program, &[]);
+    let mut emulator = command(plain.get_program(), &["-g"]);
+    emulator.arg(&socket).args(plain.get_args()).stdin(Stdio::null()).stdout(fs::File::create(&printed)?);
     let mut child = Running(emulator.spawn().context("the emulator")?);
     let stream = (0..200).find_map(|_| {
         thread::sleep(Duration::from_millis(50));

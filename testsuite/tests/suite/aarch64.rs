@@ -5,7 +5,6 @@ mod cores;
 mod debugger;
 mod stepping;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +17,8 @@ use pcce_testsuite::{
     Output, artifact, command, include, json_lines, llvm, repository, run, target, work_folder,
 };
 use serde_json::Value;
+
+use crate::trace::switches::pieces_of;
 
 /// One test for each program, so that they run side by side and fail apart.
 macro_rules! programs {
@@ -326,30 +327,12 @@ fn traces_have_the_calls_of_libraries() {
     }
 }
 
-/// What an event is, as text.
-fn text(event: &Value) -> String {
-    format!("{} {} {} {};", event["kind"], event["function"], event["frames"][0]["line"], event["depth"])
-}
-
 /// A signal stops recording, and the next one starts it again, in all threads: what is recorded are pieces of the whole
 /// trace.
 #[test]
 #[ignore]
 fn a_signal_switches_traces() {
-    let pieces = |traced: &Traced| {
-        let mut pieces = Vec::new();
-        let mut last: BTreeMap<u64, String> = BTreeMap::new();
-        for event in json_lines(&traced.pcce_trace(&["show", "--format", "json"]).stdout) {
-            let piece = last.entry(event["stream"].as_u64().expect("a number")).or_default();
-            match event["kind"].as_str().expect("a kind") {
-                "gap" | "known" | "active" | "end" => pieces.push(std::mem::take(piece)),
-                _ => piece.push_str(&text(&event)),
-            }
-        }
-        pieces.extend(last.into_values());
-        pieces.retain(|piece| !piece.is_empty());
-        pieces
-    };
+    let pieces = |traced: &Traced| pieces_of(&traced.pcce_trace(&["show", "--format", "json"]).stdout);
     let mut begun = 0;
     let cases = [("link", "-O2"), ("lto", "-O1"), ("module", "-O0")];
     for (mode, level) in cases.into_iter().take(if all_cases() { 3 } else { 1 }) {

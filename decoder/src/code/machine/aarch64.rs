@@ -345,7 +345,7 @@ fn instruction(address: u64, word: u32) -> Option<Instruction> {
     }
 }
 
-/// What an instruction does with a comparison. `cmp` is a subtraction whose result may be dropped.
+/// The part of an instruction in a comparison. `cmp` is a subtraction whose result may be dropped.
 fn comparison(fields: Fields) -> Comparison {
     let keeps = |keeps: bool| if keeps { Comparison::Keeps } else { Comparison::Forgets };
     match fields.bits(28, 25) {
@@ -359,7 +359,7 @@ fn comparison(fields: Fields) -> Comparison {
             let ands = fields.bits(25, 23) == 0b100 && fields.bits(30, 29) == 0b11;
             keeps(!adds && !ands)
         }
-        // Those with registers: of the logical ones, ands and bics write flags.
+        // With registers as operands: ands and bics are the logical instructions that write flags.
         0b0101 | 0b1101 => {
             let is_logical = fields.is(0x1f00_0000, 0x0a00_0000);
             keeps(if is_logical { fields.bits(30, 29) != 0b11 } else { !fields.bit(29) })

@@ -121,8 +121,8 @@ pub(crate) struct Instruction {
     pub(crate) comparison: Comparison,
 }
 
-/// What an instruction does with the comparison of a register with a constant, both without signs, whose result is in
-/// the flags. Jump tables are entered behind one.
+/// The part of an instruction in the comparison that stands in front of a jump table: of a register with a constant,
+/// both without signs, with its result in the flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Comparison {
     Keeps,

@@ -142,10 +142,16 @@ fn grow(object: &mut Vec<u8>, header: usize, name: &str, section: &Header, more:
     set(object, offset_of!(Header, sh_size), size + more)
 }
 
-/// Makes the last entry of a section with unwind information longer, by instructions that change nothing together. (GNU
-/// ld removes those that do nothing from the end of an entry.)
+/// Makes the last entry of a section with unwind information longer by at least 8 bytes. What is added changes nothing:
+/// the rule of a register, which has a long expression, is taken back at once. So unwinders do not pay for its length.
+/// (GNU ld removes instructions that do nothing from the end of an entry.)
 fn lengthen_last(section: &mut Vec<u8>, more: usize) -> Option<()> {
-    const REMEMBER_AND_RESTORE: [u8; 2] = [0x0a, 0x0b];
+    const REMEMBER: u8 = 0x0a;
+    const EXPRESSION: u8 = 0x10;
+    // One that functions keep: on x86-64 rbx, on AArch64 x3.
+    const REGISTER: u8 = 3;
+    const NOTHING: u8 = 0x96;
+    const RESTORE: u8 = 0x0b;
     let mut at = 0;
     loop {
         let length = u32::from_le_bytes(*section.get(at..)?.first_chunk()?);
@@ -153,8 +159,16 @@ fn lengthen_last(section: &mut Vec<u8>, more: usize) -> Option<()> {
         if next == section.len() {
             let longer = length.checked_add(u32::try_from(more).ok()?)?;
             section[at..at + 4].copy_from_slice(&longer.to_le_bytes());
-            section.extend(REMEMBER_AND_RESTORE.repeat(more / 2));
-            section.resize(next + more, 0);
+            let expression = more.checked_sub(8).filter(|len| *len < 1 << 28)?;
+            section.extend([REMEMBER, EXPRESSION, REGISTER]);
+            section.extend(
+                [0x80, 0x80, 0x80, 0]
+                    .iter()
+                    .zip(0..)
+                    .map(|(more, n)| more | (expression >> (7 * n) & 0x7f) as u8),
+            );
+            section.extend(std::iter::repeat_n(NOTHING, expression));
+            section.push(RESTORE);
             return Some(());
         }
         at = next;

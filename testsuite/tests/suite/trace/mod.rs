@@ -25,7 +25,7 @@ mod shared_libraries;
 mod slurm;
 mod speedscope;
 mod stacks;
-mod switches;
+pub(crate) mod switches;
 mod tracer;
 
 use std::fs;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pcce_testsuite::evaluation::several_runs::streams;
-use pcce_testsuite::{Output, artifact, command, include, repository, run, work_folder};
+use pcce_testsuite::{Output, artifact, command, include, llvm, repository, run, work_folder};
 
 use super::{EVENTFUL, pcce_trace, record};
 
@@ -173,5 +173,21 @@ fn programs_that_decide_by_addresses_do_the_same() {
         let source = repository().join("testsuite/traces/addresses.c");
         let program = built(&source, &["-O1", &format!("-fuse-ld={linker}")], &folder);
         assert!(same(&program, &[], parts, None) > 106_000, "{linker}");
+    }
+}
+
+/// Unwinders go through a function whose unwind information was made longer, in the program and in its parts.
+#[test]
+fn exceptions_leave_the_last_function() {
+    for (linker, level) in [("bfd", "-O2"), ("lld", "-O0")] {
+        let folder = work_folder(&format!("trace-shared/unwound-{linker}"));
+        let source = repository().join("testsuite/traces/unwound.cpp");
+        let program = built(&source, &[level, &format!("-fuse-ld={linker}")], &folder);
+        assert!(same(&program, &[], 3, None) > 2_000, "{linker}");
+        let plain = folder.join("plain");
+        let compiler = llvm("clang++");
+        run(command(compiler, &[level]).arg(&source).arg("-o").arg(&plain)).expect_success();
+        let printed = [&program, &plain].map(|file| run(&mut command(file, &[])).expect_success().stdout);
+        assert_eq!(printed[0], printed[1], "{linker}");
     }
 }

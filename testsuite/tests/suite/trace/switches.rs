@@ -18,10 +18,14 @@ fn text(event: &Value) -> String {
 
 /// The events of each thread, in pieces between which nothing was recorded.
 fn pieces(program: &Path, trace: &Path) -> Vec<String> {
-    let shown = pcce_trace(&["show", "--format", "json"], program, trace);
+    pieces_of(&pcce_trace(&["show", "--format", "json"], program, trace).stdout)
+}
+
+/// The same, of what `pcce trace show` has printed.
+pub(crate) fn pieces_of(shown: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut last: BTreeMap<u64, String> = BTreeMap::new();
-    for event in json_lines(&shown.stdout) {
+    for event in json_lines(shown) {
         let piece = last.entry(event["stream"].as_u64().expect("a number")).or_default();
         match event["kind"].as_str().expect("a kind") {
             "gap" | "known" | "active" | "end" => pieces.push(std::mem::take(piece)),

@@ -7,7 +7,7 @@ mod stubs;
 pub use pcce_abi::machine::aarch64::ENTRY_LEN;
 
 pub use self::jumps::{JUMPS_LEN, lead, leads_away};
-pub use self::stubs::stored;
+use super::places::flushes_or_enters;
 
 /// The flag of an action that says where handlers return to: the kernel does not require it, and has them return to its
 /// own code.
@@ -26,5 +26,5 @@ pub fn appended(_: usize) -> Option<u32> {
 
 /// Returns whether an instruction is one of those that flush, enter or append, which have read something of the block.
 pub fn within(instruction: usize) -> bool {
-    stubs::within(instruction) || appends::within(instruction)
+    flushes_or_enters(instruction) || stubs::comes_back(instruction) || appends::within(instruction)
 }

@@ -399,33 +399,12 @@ global_asm!(
     hash = const offset_of!(Block, hash),
 );
 
-/// Returns whether a thread at this instruction has stored its pending word, and [`Block::next`] says so, but
-/// [`Block::pending`] does not yet.
-pub fn stored(instruction: usize) -> bool {
+/// Returns whether an instruction is one of those that come back, which have read something of the block.
+pub fn comes_back(instruction: usize) -> bool {
     unsafe extern "C" {
-        static __pcce_trace_stored_flush: u8;
-        static __pcce_trace_stored_enter: u8;
-    }
-    [&raw const __pcce_trace_stored_flush, &raw const __pcce_trace_stored_enter]
-        .iter()
-        .any(|at| at.addr() == instruction)
-}
-
-/// Returns whether an instruction is one of those that flush, enter or come back, which have read something of the
-/// block.
-pub fn within(instruction: usize) -> bool {
-    unsafe extern "C" {
-        static __pcce_trace_flush: u8;
-        static __pcce_trace_end_flush: u8;
-        static __pcce_trace_enter: u8;
-        static __pcce_trace_end_enter: u8;
         static __pcce_trace_came_back: u8;
         static __pcce_trace_end_came_back: u8;
     }
-    let stubs = [
-        (&raw const __pcce_trace_flush, &raw const __pcce_trace_end_flush),
-        (&raw const __pcce_trace_enter, &raw const __pcce_trace_end_enter),
-        (&raw const __pcce_trace_came_back, &raw const __pcce_trace_end_came_back),
-    ];
-    stubs.iter().any(|(from, to)| (from.addr()..to.addr()).contains(&instruction))
+    let [from, to] = [&raw const __pcce_trace_came_back, &raw const __pcce_trace_end_came_back];
+    (from.addr()..to.addr()).contains(&instruction)
 }

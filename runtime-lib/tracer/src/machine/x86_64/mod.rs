@@ -11,7 +11,7 @@ use pcce_system::machine::thread_pointer;
 pub use pcce_abi::machine::x86_64::ENTRY_LEN;
 
 pub use self::jumps::{JUMPS_LEN, lead, leads_away};
-pub use self::stubs::{stored, within};
+pub use super::places::flushes_or_enters as within;
 use crate::area::block;
 use crate::last::__pcce_trace_last;
 use crate::sys;
