@@ -287,6 +287,9 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         if part.is_some() {
             parts::begun(stream, chunk);
         }
+        if (*stream).begin == BEGIN_MIDDLE {
+            ((*block).events, (*block).hash) = (0, 0);
+        }
         (*stream).begin = 0;
         (*stream).chunk = chunk;
         (*stream).state = State::Recording;
