@@ -10,7 +10,7 @@
 use core::ffi::{CStr, c_char};
 use core::mem::zeroed;
 use core::ptr::null_mut;
-use core::sync::atomic::{Ordering, compiler_fence};
+use core::sync::atomic::{Ordering, compiler_fence, fence};
 
 use crate::abi::trace::{
     AWAY, BEGIN_LOST, BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL,
@@ -177,7 +177,9 @@ unsafe fn arm(block: *mut Block, area: *mut Area, next: *mut u64, end: *mut u64)
         (*block).cache = (&raw mut (*area).fast.cache).cast();
         (*area).stream.limit = end.addr();
         (*area).fast.alive.store(1, Ordering::Relaxed);
-        (*area).fast.limit.store((*area).stream.limit, Ordering::SeqCst);
+        (*area).fast.limit.store((*area).stream.limit, Ordering::Relaxed);
+        // Either the change of the switches is seen here, or its thread sets the limit to 0 later (`toggle::turn`).
+        fence(Ordering::SeqCst);
         if file::switches() != (*area).stream.switches {
             (*area).fast.limit.store(0, Ordering::Relaxed);
         }
