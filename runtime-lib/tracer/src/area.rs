@@ -25,8 +25,8 @@ pub fn block() -> *mut Block {
 /// children find empty, however they were forked: they must not write to their parents' chunks.
 #[repr(C, align(4096))]
 pub struct Fast {
-    /// The target of [`Block::cache`].
-    pub cache: [usize; CACHE],
+    /// The target of [`Block::cache`]. A thread that loads a library removes entries.
+    pub cache: [AtomicUsize; CACHE],
     /// Words from this place on are written by [`events`](crate::events). 0 in a new thread.
     pub limit: AtomicUsize,
     /// Not 0 as long as this is the process that began the stream.

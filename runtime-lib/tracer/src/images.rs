@@ -5,8 +5,8 @@ use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::abi::trace::{
-    CACHE, CHUNK, CHUNK_HEAD, Chunk, ENDED, Image, KIND_IMAGE, UNIT, checksum_of_bytes, checksum_on,
-    end_checksum, head_checksum,
+    CHUNK, CHUNK_HEAD, Chunk, ENDED, Image, KIND_IMAGE, UNIT, checksum_of_bytes, checksum_on, end_checksum,
+    head_checksum,
 };
 use crate::image::Image as Loaded;
 use crate::{area, choice, file, sys};
@@ -101,7 +101,7 @@ pub extern "C" fn __pcce_trace_loaded(address: usize, begin: usize, end: usize) 
     }
     for area in area::all() {
         // SAFETY: areas stay where they are; threads take a function for another only if its address is there.
-        let cache = unsafe { &*(&raw const (*area).fast.cache).cast::<[AtomicUsize; CACHE]>() };
+        let cache = unsafe { &(*area).fast.cache };
         for entry in cache {
             let function = entry.load(Ordering::Relaxed);
             if inside(function) {
