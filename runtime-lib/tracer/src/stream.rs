@@ -4,6 +4,9 @@
 //! thread use meanwhile. These leave the block as they found it, and have streams of their own; a [`Busy`] has the
 //! position of the stream before it was changed.
 //!
+//! Other processes read the file while it is being written: what says that something is there is written last, behind a
+//! fence.
+//!
 //! Unless said otherwise, the contract of unsafe functions is that the block is the calling thread's, and the area that
 //! of its stream.
 
@@ -282,7 +285,7 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         let chunk = mapped.cast::<Chunk>();
         chunk.write(head(block, stream));
         (*chunk).head = head_checksum(&*chunk.cast());
-        compiler_fence(Ordering::Release);
+        fence(Ordering::Release);
         if !forks::is_orphan(stream) {
             (&raw mut (*chunk).magic).write_volatile(CHUNK);
         }
@@ -386,13 +389,13 @@ unsafe fn write_end_row(block: *const Block, area: *mut Area, end: u32, is_over:
             return;
         }
         (&raw mut (*chunk).end).write_volatile(OPEN);
-        compiler_fence(Ordering::Release);
+        fence(Ordering::Release);
         (*chunk).words = count;
         (*chunk).events = (*block).events;
         (*chunk).hash = (*block).hash;
         (*chunk).closed = sys::time(libc::CLOCK_MONOTONIC);
         (*chunk).checksum = checksum_on(end_checksum(end, &*chunk.cast::<HeadWords>()), text);
-        compiler_fence(Ordering::Release);
+        fence(Ordering::Release);
         (&raw mut (*chunk).end).write_volatile(end);
     }
 }
@@ -535,6 +538,9 @@ pub unsafe fn write(block: *mut Block, group: &[u64]) {
     // SAFETY: by the contract.
     unsafe {
         for (i, &word) in group.iter().enumerate().rev() {
+            if i == 0 {
+                fence(Ordering::Release);
+            }
             (*block).next.add(i).write_volatile(word);
         }
         (*block).next = (*block).next.add(group.len());
