@@ -142,8 +142,8 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
         top.write_volatile(Link::new((&raw mut frame).cast()));
         id.write_volatile(0);
         let traced = tracer::enter_handler(signal, interrupted_at, (&raw const frame).addr());
-        // Handlers that were installed without `SA_SIGINFO` get two more arguments, which do no harm. The flag is another
-        // word, and another thread may be replacing both.
+        // Handlers that were installed without `SA_SIGINFO` get two more arguments, which do no harm. The flag is
+        // another word, and another thread may be replacing both.
         let function: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) = transmute(function);
         function(signal, info, context);
         if traced {

@@ -9,7 +9,9 @@ __attribute__((noinline)) static int report(struct large *to, const struct large
   puts(token);
   return to->bytes[2];
 }
-__attribute__((noinline)) static int through(struct large *to, const struct large *from) { return report(to, from) + 1; }
+__attribute__((noinline)) static int through(struct large *to, const struct large *from) {
+  return report(to, from) + 1;
+}
 int main(int count, char **words) {
   static struct large one, other;
   other.bytes[2] = (char)count;

@@ -73,8 +73,8 @@ pub fn assembly(
     Ok((asm, record))
 }
 
-/// The second link fails if the thread's block is elsewhere than in the first one: code relies on that. The value of one
-/// relocation is 0, and that of the other one is the largest that linkers accept.
+/// The second link fails if the thread's block is elsewhere than in the first one: code relies on that. The value of
+/// one relocation is 0, and that of the other one is the largest that linkers accept.
 fn check_thread_offset(asm: &mut String, (offset, limit): (u32, &ThreadOffset)) {
     let ThreadOffset { relocation, bits, instruction } = limit;
     let block = pcce_abi::TLS_SYMBOL;
