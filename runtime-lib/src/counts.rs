@@ -57,14 +57,21 @@ pub unsafe extern "C" fn __pcce_counts_start(module: *mut Counts) {
 /// Called by the module's destructor only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __pcce_counts_end(module: *mut Counts) {
-    when::alone(|| write(core::iter::once(module)));
     // SAFETY: by the contract, and what is on the list is loaded.
-    unsafe {
+    let unlink = || unsafe {
         let next = (*module).next;
         match modules().find(|&before| (*before).next == module) {
             Some(before) => (*before).next = next,
             None => FIRST.store(next, Ordering::Release),
         }
+    };
+    // Another thread may write the profile of all modules, and follows the list.
+    let is_done = when::alone(|| {
+        write(core::iter::once(module));
+        unlink();
+    });
+    if !is_done {
+        unlink();
     }
 }
 
