@@ -63,6 +63,8 @@ pub fn step(machine: &Emulated, program: &Path, every: usize, limit: usize) -> R
         at = stub.place()?;
     }
     stub.ask("D")?;
+    // At the program's end the emulator sends a packet, and waits for its acknowledgement while there is a connection.
+    drop(stub);
     let status = child.0.wait()?;
     ensure!(status.success(), "the program ended with {status}");
     let text = fs::read_to_string(&printed)?;
