@@ -299,17 +299,14 @@ fn check(old: &Path, new: &Path) -> anyhow::Result<()> {
     }
     if let Some(loader) = &before.interpreter {
         let list = |image: &Path| {
-            Command::new(loader)
-                .arg("--list")
-                .arg(image)
-                .env("LD_BIND_NOW", "1")
-                .env("LD_WARN", "1")
-                .output()
+            Command::new(loader).arg("--list").arg(image).env("LD_BIND_NOW", "1").env("LD_WARN", "1").output()
         };
         let was = match list(old) {
             Err(error) if error.kind() == ErrorKind::NotFound || is_for_other_machine(&error) => {
                 let name = old.display();
-                note(&format!("{name}: whether it can be loaded is not known here: cannot run `{loader}`: {error}"));
+                note(&format!(
+                    "{name}: whether it can be loaded is not known here: cannot run `{loader}`: {error}"
+                ));
                 return Ok(());
             }
             listed => listed.with_context(|| format!("cannot run `{loader}`"))?,

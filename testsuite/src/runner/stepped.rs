@@ -46,7 +46,7 @@ pub fn step(machine: &Emulated, program: &Path, every: usize, limit: usize) -> R
     let start = u64::from_str_radix(text, 16)?;
     // A program that is not position-independent is where its symbols say.
     let bias = if symbols["step_on"] > start { 0 } else { start };
-    let [on, off] = ["step_on", "step_off"].map(|name| symbols[name] + bias);
+    let [on, off, handled] = ["step_on", "step_off", "step_handled"].map(|name| symbols[name] + bias);
     stub.stop_at(on, true)?;
     stub.go("c")?;
     stub.stop_at(on, false)?;
@@ -57,7 +57,7 @@ pub fn step(machine: &Emulated, program: &Path, every: usize, limit: usize) -> R
             break;
         }
         if count % every == 0 {
-            stub.handle(at)?;
+            stub.handle(handled, at)?;
         }
         stub.go("s")?;
         at = stub.place()?;
@@ -137,17 +137,16 @@ impl Stub {
         Ok((register(32)?, register(31)?))
     }
 
-    /// Lets the program handle SIGTRAP, until it is back at a place. The handler may come through the same code, on
-    /// another part of the stack.
-    fn handle(&mut self, back_at: (u64, u64)) -> Result<()> {
-        self.stop_at(back_at.0, true)?;
-        self.go("C05")?;
-        while self.place()? != back_at {
-            self.stop_at(back_at.0, false)?;
-            self.go("s")?;
-            self.stop_at(back_at.0, true)?;
-            self.go("c")?;
+    /// Lets the program handle SIGTRAP, until it is back at a place. The handler may come through the same code before
+    /// it is at its end.
+    fn handle(&mut self, end: u64, back_at: (u64, u64)) -> Result<()> {
+        for (place, packet) in [(end, "C05"), (back_at.0, "c")] {
+            self.stop_at(place, true)?;
+            self.go(packet)?;
+            self.stop_at(place, false)?;
         }
-        self.stop_at(back_at.0, false)
+        let place = self.place()?;
+        ensure!(place == back_at, "the handler went on at {:#x}", place.0);
+        Ok(())
     }
 }
