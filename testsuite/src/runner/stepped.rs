@@ -15,11 +15,11 @@ use super::{Emulated, command_on};
 use crate::{command, llvm, run};
 
 /// Steps through a program from its symbol `step_on` to `step_off`, at most `limit` instructions. The handler runs
-/// after each `every`-th one. Returns what the program prints.
+/// after some of them: each so many of its libraries, and of the program itself. Returns what the program prints.
 ///
 /// # Errors
 /// If the program ends before, or the emulator refuses a request.
-pub fn step(machine: &Emulated, program: &Path, every: usize, limit: usize) -> Result<String> {
+pub fn step(machine: &Emulated, program: &Path, every: [usize; 2], limit: usize) -> Result<String> {
     let nm = run(command(llvm("llvm-nm"), &[]).arg(program)).expect_success().stdout;
     let symbols: HashMap<&str, u64> = nm
         .lines()
@@ -52,13 +52,17 @@ pub fn step(machine: &Emulated, program: &Path, every: usize, limit: usize) -> R
     stub.stop_at(on, false)?;
     let mut at = stub.place()?;
     ensure!(at.0 == on, "it stopped at {:#x}", at.0);
-    for count in 0..limit {
+    let own = start..=symbols.values().map(|symbol| symbol + bias).max().context("symbols")?;
+    let mut counts = [0; 2];
+    for _ in 0..limit {
         if at.0 == off {
             break;
         }
-        if count % every == 0 {
+        let of = usize::from(own.contains(&at.0));
+        if counts[of] % every[of] == 0 {
             stub.handle(handled, at)?;
         }
+        counts[of] += 1;
         stub.go("s")?;
         at = stub.place()?;
     }
