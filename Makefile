@@ -18,6 +18,8 @@
 #   make heap-cost  what a heap profile costs, next to heaptrack and valgrind, and that its totals are valgrind's
 #   make numbers-cost
 #                   logs of every allocation of gawk, Lua and sqlite3, with numbers and with tokens, beside Lucce's own algorithm
+#   make emulated-cost
+#                   what contexts add to executed instructions, for AArch64 and x86-64 (PROGRAMS="lua sqlite3")
 #   make torture    kills programs at random instructions, N of each, and compares their crash reports with gdb's backtraces
 #                   (PROGRAMS="lua sqlite3", SEED=1, VARIANT=link for link mode), and core files of xz with threads
 #   make same-code  code that is generated of what objects keep, beside the plain compiler's, for each module of real programs with
@@ -56,7 +58,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 
 export PREFIX DESTDIR LLVM
 
-.PHONY: all build tools install uninstall deb deb-check wheel spark test test-all suite smoke demo evaluate torture matrix same-code soak packages guide fuzz heap-cost numbers-cost parts slurm clean
+.PHONY: emulated-cost all build tools install uninstall deb deb-check wheel spark test test-all suite smoke demo evaluate torture matrix same-code soak packages guide fuzz heap-cost numbers-cost parts slurm clean
 all: build
 
 define runtime
@@ -156,6 +158,12 @@ heap-cost: tools
 numbers-cost: tools
 	scripts/setup evaluate $(LLVM)
 	testsuite/numbers/measure $(PROGRAMS)
+
+emulated-cost: build
+	scripts/setup evaluate $(LLVM)
+	scripts/setup aarch64 $(LLVM)
+	scripts/build-runtime aarch64-linux-gnu
+	testsuite/emulated/measure $(PROGRAMS)
 
 torture: tools
 	$(RELEASE)/torture $(if $(N),--count $(N)) $(if $(SEED),--seed $(SEED)) $(if $(PROGRAMS),--programs "$(PROGRAMS)") \

@@ -395,7 +395,7 @@ impl Record {
 
     /// Blocks and bytes that were allocated at the last peak.
     fn at_peak(&self) -> (u64, u64) {
-        if self.peak.load(Ordering::Relaxed) == PEAKS.load(Ordering::Relaxed) {
+        if self.peak.load(Ordering::Acquire) == PEAKS.load(Ordering::Relaxed) {
             (self.peak_blocks.load(Ordering::Relaxed), self.peak_bytes.load(Ordering::Relaxed))
         } else {
             self.live()
@@ -411,7 +411,7 @@ impl Record {
             let (blocks, bytes) = self.live();
             self.peak_blocks.store(blocks, Ordering::Relaxed);
             self.peak_bytes.store(bytes, Ordering::Relaxed);
-            self.peak.store(peaks, Ordering::Relaxed);
+            self.peak.store(peaks, Ordering::Release);
         }
     }
 

@@ -16,7 +16,7 @@ mod index;
 #[cfg(test)]
 mod tests;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, compiler_fence, fence};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
 use self::index::{Index, hash};
 use crate::abi::chains::{BLOCKS, FIRST_BLOCK, NODE};
@@ -29,8 +29,17 @@ pub type Key = [u64; 3];
 #[repr(C)]
 struct Node<V> {
     key: Key,
-    number: u64,
+    /// 0 until the rest is written.
+    number: AtomicU64,
     value: V,
+}
+
+impl<V> Node<V> {
+    /// The number of a node that was found.
+    #[inline(always)]
+    fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
 }
 
 const _: () = assert!(size_of::<Node<()>>() == NODE * size_of::<u64>());
@@ -83,14 +92,14 @@ impl<V> Interner<V> {
         let node = |at: *const Key| unsafe { &*at.cast::<Node<V>>() };
         let hash = hash(key);
         let found = self.index.first(key, hash).or_else(|| self.index.find(key, hash));
-        found.map(node).map(|node| (node.number, node.value))
+        found.map(node).map(|node| (node.number(), node.value))
     }
 
     /// The number of `key`, which gets `value` and a new number if it is not there yet.
     /// None if there is no memory.
     #[inline(never)]
     pub fn insert(&self, key: &Key, value: V) -> Option<u64> {
-        self.node(key, || value).map(|node| node.number)
+        self.node(key, || value).map(Node::number)
     }
 
     /// The value of `key`. A key that is not there yet gets the value that `make` returns.
@@ -121,7 +130,7 @@ impl<V> Interner<V> {
 
     /// All keys with their numbers, as [`values`](Self::values).
     pub fn nodes(&self) -> impl Iterator<Item = (&Key, u64)> {
-        self.all().map(|node| (&node.key, node.number))
+        self.all().map(|node| (&node.key, node.number()))
     }
 
     fn all(&self) -> impl Iterator<Item = &Node<V>> {
@@ -131,8 +140,8 @@ impl<V> Interner<V> {
             // SAFETY: index - start is less than the block's length; a node that is not yet written is all zero, which
             // its number shows.
             let node = unsafe { base.as_ref().map(|_| base.add((index - start) as usize)) }?;
-            // SAFETY: in the block. The number is written last.
-            unsafe { ((&raw const (*node).number).read_volatile() != 0).then(|| &*node) }
+            // SAFETY: in the block. The number is written last, so a thread that sees it sees the rest.
+            unsafe { ((*node).number.load(Ordering::Acquire) != 0).then(|| &*node) }
         })
     }
 
@@ -163,11 +172,11 @@ impl<V> Interner<V> {
             None => count,
             Some(numbering) => (numbering.next)()?,
         };
-        // SAFETY: the place is ours alone until it is linked in.
+        // SAFETY: the place is ours alone until it has a number, and is all zero.
         unsafe {
-            place.write(Node { key: *key, number: 0, value });
-            compiler_fence(Ordering::Release);
-            (&raw mut (*place).number).write_volatile(number);
+            (&raw mut (*place).key).write(*key);
+            (&raw mut (*place).value).write(value);
+            (*place).number.store(number, Ordering::Release);
         }
         if let Some(numbering) = &self.numbering {
             // Either a thread that begins to look at all nodes sees this one, or its earlier writes are seen here.

@@ -8,7 +8,7 @@
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::transmute;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::abi::{Link, Shadow};
 use crate::fiber::GONE_LINK;
@@ -48,10 +48,10 @@ impl Saved {
 /// A function of libc that the executable replaces by one of the runtime's, under the same name.
 #[repr(C)]
 pub struct Libcs {
-    function: *const c_void,
+    function: AtomicPtr<c_void>,
     /// Not 0 if the function is not libc's: a library has its own functions of these names, with buffers of its own,
     /// which are left alone.
-    is_foreign: usize,
+    is_foreign: AtomicUsize,
 }
 
 type Lookup = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
@@ -76,10 +76,10 @@ pub unsafe extern "C" fn __pcce_find(
     // The runtime's own shared library leads on to libc.
     let has = |name: &CStr| start(function) == start(next(name.as_ptr()));
     let is_foreign = uses_buffers && !has(c"gnu_get_libc_version") && !has(c"__pcce_setjmp");
-    // SAFETY: by the contract. In this order: readers check the function first.
+    // SAFETY: by the contract. In this order: readers acquire the function first.
     unsafe {
-        (&raw mut (*found).is_foreign).write_volatile(is_foreign.into());
-        (&raw mut (*found).function).write_volatile(function);
+        (*found).is_foreign.store(is_foreign.into(), Ordering::Relaxed);
+        (*found).function.store(function.cast_mut(), Ordering::Release);
     }
 }
 

@@ -36,7 +36,7 @@ const CLOSED: u64 = 1 << 62;
 static OWN: AtomicU64 = AtomicU64::new(0);
 /// The count for all processes that use the file, in its head; null as long as there is no file.
 static SHARED: AtomicPtr<AtomicU64> = AtomicPtr::new(null_mut());
-/// Set by the thread that opens the file.
+/// Set by the thread that opens the file. It takes it back, by a release, if that fails: the next one stores later.
 static STARTED: AtomicBool = AtomicBool::new(false);
 /// True if no more records are written.
 static STOPPED: AtomicBool = AtomicBool::new(false);
@@ -278,13 +278,13 @@ fn start(file: c_int) -> Result<(), c_int> {
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn pcce_numbers(fd: c_int) -> c_int {
-    if STARTED.swap(true, Ordering::Relaxed) {
+    if STARTED.swap(true, Ordering::Acquire) {
         return libc::EBUSY;
     }
     let file = match copy(fd) {
         Ok(file) => file,
         Err(error) => {
-            STARTED.store(false, Ordering::Relaxed);
+            STARTED.store(false, Ordering::Release);
             return error;
         }
     };
@@ -292,7 +292,7 @@ pub extern "C" fn pcce_numbers(fd: c_int) -> c_int {
         Ok(()) => 0,
         Err(error) => {
             sys::close(file);
-            STARTED.store(false, Ordering::Relaxed);
+            STARTED.store(false, Ordering::Release);
             error
         }
     }
@@ -304,7 +304,7 @@ pub extern "C" fn __pcce_numbers_start(_: c_int, _: *const *const c_char, enviro
     // SAFETY: the environment is the constructor's, and its texts end with a zero.
     unsafe {
         let value = output::variable_at_start(VARIABLE, environment);
-        if value.is_null() || *value == 0 || STARTED.swap(true, Ordering::Relaxed) {
+        if value.is_null() || *value == 0 || STARTED.swap(true, Ordering::Acquire) {
             return;
         }
     }

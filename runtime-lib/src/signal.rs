@@ -24,7 +24,7 @@ const SIGNALS: usize = 65;
 /// The program's handler of a signal.
 struct Handler {
     function: AtomicUsize,
-    /// True if it was installed with `SA_SIGINFO`.
+    /// True if it was installed with `SA_SIGINFO`: what the program sees of its action.
     takes_info: AtomicBool,
 }
 
@@ -112,8 +112,7 @@ fn address() -> usize {
 /// The kernel calls this function instead of the program's handler. Readers know it by its name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, context: *mut c_void) {
-    let handler = &HANDLERS[signal as usize % SIGNALS];
-    let function = handler.function.load(Ordering::Acquire);
+    let function = HANDLERS[signal as usize % SIGNALS].function.load(Ordering::Acquire);
     // SAFETY: this thread's block; the frame is taken off before it ends, and a handler that leaves by
     // siglongjmp goes to a function that restores its own state. Volatile, since the interrupted code and the handler
     // use the same block.
@@ -143,13 +142,10 @@ unsafe extern "C" fn __pcce_signal_trampoline(signal: c_int, info: *mut c_void, 
         top.write_volatile(Link::new((&raw mut frame).cast()));
         id.write_volatile(0);
         let traced = tracer::enter_handler(signal, interrupted_at, (&raw const frame).addr());
-        if handler.takes_info.load(Ordering::Relaxed) {
-            let function: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) = transmute(function);
-            function(signal, info, context);
-        } else {
-            let function: unsafe extern "C" fn(c_int) = transmute(function);
-            function(signal);
-        }
+        // Handlers that were installed without `SA_SIGINFO` get two more arguments, which do no harm. The flag is
+        // another word, and another thread may be replacing both.
+        let function: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) = transmute(function);
+        function(signal, info, context);
         if traced {
             tracer::leave_handler((&raw const frame).addr());
         }
@@ -300,7 +296,6 @@ pub unsafe extern "C" fn __pcce_sigaction(
             *old_action = core::mem::zeroed();
         }
         if result == 0 && wants_info {
-            // A trampoline that is still running gives its handler two more arguments, which do no harm.
             HANDLERS[number].takes_info.store(true, Ordering::Release);
         }
         result

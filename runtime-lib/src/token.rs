@@ -328,7 +328,7 @@ pub static WATCH: AtomicPtr<()> = AtomicPtr::new(null_mut());
 /// If the size is not 0, there is a text that ends with a zero.
 #[inline(always)]
 unsafe fn show(taken: Taken, buf: *const c_char, size: usize) {
-    let watch = WATCH.load(Ordering::Relaxed);
+    let watch = WATCH.load(Ordering::Acquire);
     if !watch.is_null() && size > 0 {
         // SAFETY: only a `Watch` is ever stored; by the contract.
         unsafe { transmute::<*mut (), Watch>(watch)(taken, CStr::from_ptr(buf)) };

@@ -554,8 +554,9 @@ struct Place {
 
 impl Place {
     fn has(&self, address: usize) -> bool {
-        let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Acquire));
-        (start..end).contains(&address)
+        // The end is written last: a thread that sees it sees the start.
+        let end = self.end.load(Ordering::Acquire);
+        (self.start.load(Ordering::Relaxed)..end).contains(&address)
     }
 }
 

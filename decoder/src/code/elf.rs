@@ -8,7 +8,8 @@ use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use pcce_dictionary::most_unpacked;
 use thiserror::Error;
 
-use super::machine::{self, ThreadSegment};
+use pcce_abi::machine::Machine;
+use pcce_abi::machine::objects::ThreadSegment;
 
 /// First bytes of each ELF file.
 pub const ELF_MAGIC: [u8; 4] = *b"\x7fELF";
@@ -100,6 +101,7 @@ pub fn tls_offset_of(file: &object::File<'_>, name: &str) -> Option<i64> {
         size: segment.p_memsz.get(endian),
         align: segment.p_align.get(endian).max(1),
     };
-    let start = machine::of_file(file)?.thread_storage(&segment)?;
+    let machine = Machine::of_elf(elf_file.elf_header().e_machine.get(endian).0)?;
+    let start = (machine.objects.thread_storage)(&segment)?;
     Some(start.wrapping_add(symbol.address() as i64))
 }

@@ -9,6 +9,7 @@ use std::io::{self, Write as _};
 use std::mem::offset_of;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -293,6 +294,8 @@ impl Job {
     fn has_ended(&self, chunk: Waiting) -> io::Result<bool> {
         let mut head = [0; CHUNK_HEAD as usize];
         self.from.read(&mut head, chunk.at)?;
+        // What the thread wrote before it ended the chunk is read after this.
+        fence(Ordering::Acquire);
         Ok(chunk.is_image || u32_at(&head, offset_of!(Chunk, end)) == CONTINUED)
     }
 

@@ -427,6 +427,7 @@ impl<'a> Added<'a> {
                 thunks: thunks.collect(),
                 counts: None,
                 widths: None,
+                thread_offset: scratch.thread_offset.as_ref().map(|(offset, _)| *offset),
             },
             sites: self.symbols[m].sites.len(),
             wanted: module.facts.as_ref().map(|facts| facts.wanted.clone()).unwrap_or_default(),

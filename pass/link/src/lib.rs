@@ -25,6 +25,7 @@ mod tables;
 
 use std::collections::BTreeMap;
 
+use pcce_abi::machine::objects::ThreadOffset;
 use pcce_abi::{SiteByte, skeleton};
 use pcce_dictionary as dictionary;
 use pcce_dictionary::section::{self, Record};
@@ -210,9 +211,9 @@ pub struct Order {
 impl Order {
     /// The order without its values, which is the same in programs that differ in values only, and the values
     /// ([`Slice::unbind`]).
-    pub fn without_values(&self) -> (Self, Vec<i64>) {
+    pub fn without_values(&self, widths: &[u8]) -> (Self, Vec<i64>) {
         let mut order = self.clone();
-        let values = order.slice.unbind();
+        let values = order.slice.unbind(widths);
         (order, values)
     }
 }
@@ -232,6 +233,8 @@ pub struct Encoded {
     pub measured: bool,
     /// The frames that the encoding relies on.
     pub used: Frames,
+    /// The widths of values that the program's machine tells apart.
+    pub value_widths: &'static [u8],
 }
 
 impl Encoded {
@@ -325,7 +328,14 @@ pub fn encode(
     // program calls.
     let targeted = open && targets.as_ref().is_some_and(Targets::are_named);
     added.update_symbols(&program, &decided, targeted);
-    let whole = Whole { modules, added: &added, program: &program, encoding: &encoding, decided: &decided };
+    let whole = Whole {
+        modules,
+        added: &added,
+        program: &program,
+        encoding: &encoding,
+        decided: &decided,
+        thread_offset: scratch.thread_offset,
+    };
     let rows = whole.rows(&numbers, used.as_ref());
     // Libraries often share the program's command line, so they do not report missing targets.
     let warnings = targets.iter().filter(|_| open).flat_map(|targets| missing(targets, &program, scratch));
@@ -335,7 +345,8 @@ pub fn encode(
     if merged.wanted.counts_calls {
         tables += &counts::generate(&mut orders, modules, &program, &added, scratch);
     }
-    Ok(Encoded { orders, tables, dictionary, warnings, measured, used: relied_on })
+    let value_widths = scratch.value_widths;
+    Ok(Encoded { orders, tables, dictionary, warnings, measured, used: relied_on, value_widths })
 }
 
 /// Returns warnings about targets that the program lacks.
@@ -353,6 +364,7 @@ struct Whole<'a> {
     program: &'a Program,
     encoding: &'a Encoding,
     decided: &'a Decided<'a>,
+    thread_offset: Option<(u32, &'static ThreadOffset)>,
 }
 
 impl Whole<'_> {

@@ -6,7 +6,7 @@ use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionKind};
 use pcce_abi::machine::Machine;
-use pcce_abi::machine::objects::ObjectCode;
+use pcce_abi::machine::objects::{ObjectCode, ThreadOffset, ThreadSegment};
 use pcce_abi::skeleton::{HEADER_LEN, NO_FUNCTION};
 
 use crate::Error;
@@ -31,6 +31,10 @@ pub struct Scratch {
     resolvers: HashSet<u64>,
     /// Addresses at which the loader and the system enter the file.
     entries: Vec<u64>,
+    /// The widths of values that its machine tells apart.
+    pub value_widths: &'static [u8],
+    /// How far the thread's block is from the thread pointer, in bytes, if code is better if it knows.
+    pub thread_offset: Option<(u32, &'static ThreadOffset)>,
 }
 
 impl Scratch {
@@ -57,6 +61,8 @@ impl Scratch {
             dynamic: Vec::new(),
             resolvers: HashSet::new(),
             entries: vec![header.e_entry(endian)],
+            value_widths: object_code(&file)?.value_widths,
+            thread_offset: None,
         };
         let ids: HashMap<u64, usize> = modules.iter().enumerate().map(|(m, module)| (module.id, m)).collect();
         let machine = object_code(&file)?;
@@ -85,6 +91,10 @@ impl Scratch {
             scratch.dynamic.push((symbol.name().unwrap_or_default().to_owned(), address));
         }
         scratch.entries.extend(dynamic_entries(&file));
+        if !is_library && let Some(limit) = &machine.thread_offset {
+            let offset = thread_offset(&file, machine).filter(|offset| *offset < 1 << limit.bits);
+            scratch.thread_offset = offset.map(|offset| (offset, limit));
+        }
         Ok(scratch)
     }
 
@@ -205,6 +215,25 @@ pub fn object_code(
     let machine = file.elf_header().e_machine(file.endian());
     let known = Machine::of_elf(machine.0).map(|machine| &machine.objects);
     known.ok_or_else(|| Error::NotElf(format!("its machine is {}", machine.0)))
+}
+
+/// How far the thread's block is from the thread pointer, if it is in this executable.
+fn thread_offset(file: &object::read::elf::ElfFile64<'_, Endianness>, machine: &ObjectCode) -> Option<u32> {
+    let endian = file.endian();
+    let is_block = |symbol: &object::read::elf::ElfSymbol64<'_, '_>| {
+        symbol.kind() == object::SymbolKind::Tls
+            && !symbol.is_undefined()
+            && symbol.name() == Ok(pcce_abi::TLS_SYMBOL)
+    };
+    let symbol = file.symbols().find(is_block)?;
+    let segment = file.elf_program_headers().iter().find(|s| s.p_type(endian) == elf::PT_TLS)?;
+    let segment = ThreadSegment {
+        start: segment.p_vaddr(endian),
+        size: segment.p_memsz(endian),
+        align: segment.p_align(endian).max(1),
+    };
+    let start = (machine.thread_storage)(&segment)?;
+    u32::try_from(start.checked_add_unsigned(symbol.address())?).ok()
 }
 
 /// A static position-independent executable has no interpreter; its dynamic section identifies it.

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use pcce_abi::machine::objects::ThreadOffset;
 use pcce_abi::skeleton::{records_symbol, sites_symbol};
 use pcce_abi::tables::{self, Edge, Place, Table, WORD, Word};
 use pcce_abi::{FunctionRecord, HYBRID_SYMBOL, InEdge, RECORDS_SECTION, TABLES_SECTION};
@@ -58,6 +59,9 @@ pub fn assembly(
     if verify {
         write_tables(&mut asm, whole, &symbols, &rows)?;
     }
+    if let Some(offset) = whole.thread_offset {
+        check_thread_offset(&mut asm, offset);
+    }
     let record = linked::to_bytes(&symbols, &[rows]);
     let _ = writeln!(asm, ".section {SECTION},\"\",@progbits");
     // As text, the dictionary would take longer to assemble than everything else.
@@ -67,6 +71,19 @@ pub fn assembly(
     let _ = writeln!(asm, ".incbin \"{file}\", {}", SITES_ADDRESS_OFFSET + 8);
     asm.push_str(NO_CODE_ON_STACK);
     Ok((asm, record))
+}
+
+/// The second link fails if the thread's block is elsewhere than in the first one: code relies on that. The value of
+/// one relocation is 0, and that of the other one is the largest that linkers accept.
+fn check_thread_offset(asm: &mut String, (offset, limit): (u32, &ThreadOffset)) {
+    let ThreadOffset { relocation, bits, instruction } = limit;
+    let block = pcce_abi::TLS_SYMBOL;
+    let _ = writeln!(asm, ".section .text.unlikely.{block},\"axR\",@progbits");
+    let _ = writeln!(asm, ".type {block},%tls_object\n{block}_place:");
+    for addend in [0, (1_i64 << bits) - 1] {
+        let addend = addend - i64::from(offset);
+        let _ = writeln!(asm, ".reloc ., {relocation}, {block}+({addend})\n.long {instruction}");
+    }
 }
 
 /// Without this section, linkers give the whole program an executable stack.

@@ -105,6 +105,8 @@ pub struct FirstLink<'a> {
     pub others: &'a [PathBuf],
     /// A folder for generated files. It is removed after the link.
     pub folder: &'a Path,
+    /// The second link may lay out thread-local storage in another way than this one.
+    pub lays_out_anew: bool,
 }
 
 /// Describes a difference between an output and the plan; none if there is no difference.
@@ -117,6 +119,8 @@ pub struct Generated {
     pub objects: Vec<(u64, PathBuf)>,
     /// Further objects that are linked.
     pub extra: Vec<PathBuf>,
+    /// The second link fails if it lays out thread-local storage in another way than the first.
+    pub relies_on_layout: bool,
     /// Further words for the second link.
     pub words: Vec<OsString>,
     /// Environment variables for the second link, with the pass's options for a linker that compiles.

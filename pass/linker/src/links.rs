@@ -76,6 +76,7 @@ impl<'a> Links<'a> {
         if self.keeps.is_some() && self.command.compiles() {
             return Err(Error::KeepsBitcode);
         }
+        let (mut repeated, mut lays_out_anew) = (false, false);
         for round in 0.. {
             let folder = scratch.path().join(format!("code-{round}"));
             fs::create_dir(&folder).map_err(Error::file(&folder))?;
@@ -89,6 +90,7 @@ impl<'a> Links<'a> {
                 shared_libraries: &linked.shared_libraries,
                 others: &linked.others,
                 folder: &folder,
+                lays_out_anew,
             };
             let generated = generate.generate(&first).map_err(Error::Generate)?;
             check(&linked, &generated)?;
@@ -126,7 +128,8 @@ impl<'a> Links<'a> {
             difference = difference.or_else(|| now.as_ref().and_then(|now| further(&linked, now)));
             match (difference, now) {
                 // All steps are repeated, with the members that the code has called for.
-                (Some(difference), Some(now)) if round == 0 => {
+                (Some(difference), Some(now)) if !repeated => {
+                    repeated = true;
                     let forced = called_for(&linked, &now, &inputs, &generated)?;
                     linked = match self.first(&skeletons, &image, &forced)? {
                         Ended::Well(linked) => *linked,
@@ -134,13 +137,14 @@ impl<'a> Links<'a> {
                     };
                 }
                 (Some(difference), _) => return Err(Error::Unstable(difference)),
+                (None, _) if generated.relies_on_layout => lays_out_anew = true,
                 (None, _) => {
                     self.finish(&inputs, &result)?;
                     return Ok(Some(code(&result)));
                 }
             }
         }
-        unreachable!("the second round is the last")
+        unreachable!("the third round is the last")
     }
 
     /// Joins objects. Returns the linker's status; none if no object has modules, so that an ordinary link

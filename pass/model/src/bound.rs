@@ -9,41 +9,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::slice::{Does, Slice};
 
-/// The width of a value. It decides between instructions, so it is part of the slice.
+/// The width of a value: its magnitude has at most so many bits. It decides between instructions, so it is part of the
+/// slice. Only the widths that a machine tells apart occur, so that programs share more objects
+/// ([`value_widths`](pcce_abi::machine::objects::ObjectCode::value_widths)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Width {
-    /// The value and its negation fit a signed byte.
-    Byte,
-    /// The value fits 32 signed bits, and so does a difference of two such values.
-    Word,
-    /// Any value.
-    Long,
-}
+pub struct Width(u8);
 
 impl Width {
-    /// The width of a value.
-    pub fn of(value: i64) -> Self {
-        match value.unsigned_abs() {
-            0..=0x7f => Self::Byte,
-            0x80..=0x3fff_ffff => Self::Word,
-            _ => Self::Long,
-        }
+    /// The width that every value has.
+    pub const ANY: Self = Self(64);
+
+    /// The least of these widths, or [`ANY`](Self::ANY), that the value has.
+    pub fn of(value: i64, widths: &[u8]) -> Self {
+        let bits = u64::BITS - value.unsigned_abs().leading_zeros();
+        widths.iter().find(|&&width| bits <= width.into()).map_or(Self::ANY, |&width| Self(width))
     }
 
     /// The width of a difference of two values.
     pub fn of_difference(one: Self, other: Self) -> Self {
-        match one.max(other) {
-            Self::Long => Self::Long,
-            Self::Byte | Self::Word => Self::Word,
-        }
+        Self(one.max(other).0.saturating_add(1).min(Self::ANY.0))
+    }
+
+    /// The number of bits, from 0 to 64.
+    pub fn bits(self) -> u8 {
+        self.0
     }
 }
 
 impl Slice {
     /// Replaces the values by their places in the list that is returned, whose first value is 0. A call that
-    /// adds the same as the call before it has the same place, so that nothing is done between the two.
-    pub fn unbind(&mut self) -> Vec<i64> {
+    /// adds the same as the call before it has the same place, so that nothing is done between the two. `widths` are
+    /// those that the machine tells apart.
+    pub fn unbind(&mut self, widths: &[u8]) -> Vec<i64> {
         let mut values = vec![0];
         let mut take = |does: &mut Does, before: Option<i64>| {
             let Does::Add(value) = does else { return None };
@@ -60,7 +57,7 @@ impl Slice {
         for thunk in &mut self.thunks {
             take(&mut thunk.does.does, None);
         }
-        self.widths = Some(values.iter().map(|value| Width::of(*value)).collect());
+        self.widths = Some(values.iter().map(|value| Width::of(*value, widths)).collect());
         values
     }
 }
@@ -70,6 +67,8 @@ mod tests {
     use super::*;
     use crate::Unannounced;
     use crate::slice::{Sites, SliceCall, SliceFunction};
+
+    const WIDTHS: [u8; 2] = [7, 30];
 
     fn slice(rows: &[&[Does]]) -> Slice {
         let call = |(call, does): (usize, &Does)| SliceCall {
@@ -111,13 +110,13 @@ mod tests {
             slice(&[&[a, b, Nothing, b], &[b, c, Push, d]])
         };
         let mut one = rows([1, 2, 127, 1 << 40]);
-        assert_eq!(one.unbind(), [0, 1, 2, 2, 2, 127, 1 << 40]);
+        assert_eq!(one.unbind(&WIDTHS), [0, 1, 2, 2, 2, 127, 1 << 40]);
         let mut same_widths = rows([-7, 100, 3, i64::MIN]);
-        let _ = same_widths.unbind();
+        let _ = same_widths.unbind(&WIDTHS);
         assert_eq!(one, same_widths);
         for other in [[1, 2, 128, 1 << 40], [1, 2, 127, 1 << 29], [1, 1, 127, 1 << 40]] {
             let mut other = rows(other);
-            let _ = other.unbind();
+            let _ = other.unbind(&WIDTHS);
             assert_ne!(one, other);
         }
     }
@@ -125,17 +124,12 @@ mod tests {
     #[test]
     fn differences_fit_their_width() {
         let values = [0, 1, -1, 127, -127, 128, -128, 0x3fff_ffff, -0x3fff_ffff, 0x4000_0000, i64::MIN];
-        let least = |width| match width {
-            Width::Byte => i64::from(i8::MIN)..=i64::from(i8::MAX),
-            Width::Word => i64::from(i32::MIN)..=i64::from(i32::MAX),
-            Width::Long => i64::MIN..=i64::MAX,
-        };
+        let fits = |value: i64, width: Width| width == Width::ANY || value.unsigned_abs() < 1 << width.bits();
         for one in values {
-            assert!(least(Width::of(one)).contains(&one));
-            assert!(least(Width::of(one)).contains(&one.wrapping_neg()));
+            assert!(fits(one, Width::of(one, &WIDTHS)));
             for other in values {
-                let width = Width::of_difference(Width::of(one), Width::of(other));
-                assert!(least(width).contains(&one.wrapping_sub(other)), "{one} - {other}");
+                let width = Width::of_difference(Width::of(one, &WIDTHS), Width::of(other, &WIDTHS));
+                assert!(fits(one.wrapping_sub(other), width), "{one} - {other}");
             }
         }
     }

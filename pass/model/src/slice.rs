@@ -112,6 +112,8 @@ pub struct Slice {
     /// The widths of the values, if calls add values that are bound later. [`Does::Add`] then has places in
     /// this list.
     pub widths: Option<Vec<Width>>,
+    /// How far the thread's block is from the thread pointer, in bytes, if the code relies on it.
+    pub thread_offset: Option<u32>,
 }
 
 /// The functions of a module that are counted.

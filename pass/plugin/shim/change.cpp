@@ -253,6 +253,11 @@ void pcce_shim_mark_left(LLVMValueRef V, LLVMValueRef Id, LLVMValueRef Top, uint
   B.CreateAlignedStore(B.CreateOr(Link(), Mark), unwrap(Top), Align(8));
 }
 
+// Says how far a thread-local variable is from the thread pointer, for machines whose code is better if it knows.
+void pcce_shim_place_thread_local(LLVMValueRef V, uint32_t Offset) {
+  unwrap<GlobalVariable>(V)->addAttribute(Machine::ThreadOffset, std::to_string(Offset));
+}
+
 // Replaces the address of a thread-local variable in all code by one that is found anew after each call, on
 // machines whose code would keep the address of the thread.
 void pcce_shim_find_thread(LLVMModuleRef MR, LLVMValueRef V) {

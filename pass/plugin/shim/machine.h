@@ -70,6 +70,9 @@ public:
   // Returns whether code generation makes a jump of an ordinary tail call, as far as the machine decides that by
   // other things than the places of arguments.
   virtual bool jumps(const llvm::CallBase &Call) const = 0;
+  // The attribute of a thread-local variable that says how far it is from the thread pointer.
+  static constexpr llvm::StringLiteral ThreadOffset = "pcce-thread-offset";
+
   // The address of the calling thread's instance of a thread-local variable of another object, found anew. Null if
   // the machine's instructions address such variables by themselves, so that code keeps no address of the thread.
   virtual llvm::Value *ofThread(llvm::IRBuilder<> &B, llvm::GlobalVariable &Variable) const = 0;

@@ -83,6 +83,7 @@ uint32_t pcce_shim_pointer_kind(LLVMValueRef Call);
 uint32_t pcce_shim_address_places(LLVMValueRef F);
 bool pcce_shim_is_compared(LLVMValueRef Call);
 bool pcce_shim_can_go_through_thunk(LLVMValueRef Call);
+void pcce_shim_place_thread_local(LLVMValueRef Variable, uint32_t Offset);
 void pcce_shim_find_thread(LLVMModuleRef M, LLVMValueRef Variable);
 LLVMValueRef pcce_shim_unless_null(LLVMValueRef Call, LLVMValueRef Pointer, LLVMValueRef Otherwise);
 bool pcce_shim_looks_at_caller(LLVMValueRef F);

@@ -120,7 +120,7 @@ pub fn generate(job: &Job<'_>, run: &mut Run, order: &Order) -> Result<(), Error
             &functions,
             (&code, bodies),
             (id, sites),
-            slice.widths.clone(),
+            slice,
             job.options,
         );
         if job.options.common.trace.is_none() {

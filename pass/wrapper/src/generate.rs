@@ -113,7 +113,8 @@ impl Generate for Generator {
             );
         }
         let image = fs::read(first.output)?;
-        let scratch = Scratch::read(&image, &modules)?;
+        let mut scratch = Scratch::read(&image, &modules)?;
+        scratch.thread_offset = scratch.thread_offset.filter(|_| !first.lays_out_anew);
         let compiles = first.modules.iter().any(|module| module.by_linker);
         let mut plain = Vec::new();
         for object in first.plain {
@@ -180,7 +181,8 @@ impl Generate for Generator {
         for warning in &encoded.warnings {
             eprintln!("pcce-ld: warning: {warning}");
         }
-        let mut generated = Generated::default();
+        let mut generated =
+            Generated { relies_on_layout: scratch.thread_offset.is_some(), ..Generated::default() };
         let own = modules.iter().zip(first.modules).filter(|(_, linked)| !linked.by_linker);
         generated.objects = own.map(|(module, _)| (module.id, round.object(module))).collect();
         generated.extra.push(first.folder.join("tables.o"));
@@ -281,7 +283,8 @@ impl Round<'_> {
         for (((module, order), linked), (compiler, split)) in modules {
             let by = &self.compilers[*compiler];
             // Modules that the linker compiles, or an assembler, have their values from the beginning.
-            let shared = (by.is_known() && !linked.by_linker).then(|| order.without_values());
+            let shared =
+                (by.is_known() && !linked.by_linker).then(|| order.without_values(encoded.value_widths));
             let order = match shared {
                 Some((order, list)) => {
                     values.insert(module.id, list);

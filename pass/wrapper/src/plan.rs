@@ -349,6 +349,9 @@ fn add_runtime(
         // Archives are no inputs of their own, since a `-x c` would make them sources.
         if trace {
             added.for_linker("", &files.trace_archive());
+            // Only the code that link mode generates calls the tracer, and its first link has to know where the
+            // thread-local variables are.
+            added.flag(&format!("-Wl,-u,{}", pcce_abi::trace::TLS_SYMBOL));
             needs.push(files.trace_archive());
         }
         let archive = if own.heap {

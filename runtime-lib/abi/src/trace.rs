@@ -366,7 +366,8 @@ pub struct Chunk {
     /// Words in it, where it does not end [`OPEN`]. In an image's chunk, the number of functions that are left out:
     /// after the path, there are 4 bytes for each, how far its second body is from the image's lowest byte.
     pub words: u64,
-    /// Verify mode: events of the stream when this chunk was closed. Else 0. An event whose code is only partly in the
+    /// Verify mode: events of the stream, since the last chunk that begins in the middle ([`BEGIN_MIDDLE`]), when this
+    /// chunk was closed. Else 0. An event whose code is only partly in the
     /// chunk is included.
     pub events: u64,
     /// Verify mode: the hash of the events.

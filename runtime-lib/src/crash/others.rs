@@ -2,7 +2,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::lines::Out;
 use super::memory::{Shared, state};
@@ -28,22 +28,23 @@ struct Other {
 
 /// The place where a thread that is asked writes its context.
 struct Slot {
-    state: AtomicU32,
+    /// [`FREE`], [`ANSWERING`] or [`ANSWERED`], or the note of the question that may be answered here. So a thread that is
+    /// late cannot answer in the place of the next one.
+    state: AtomicU64,
     len: AtomicUsize,
     text: Shared<[u8; OTHER_TEXT]>,
 }
 
-const FREE: u32 = 0;
-const ASKED: u32 = 1;
-const ANSWERING: u32 = 2;
-const ANSWERED: u32 = 3;
+const FREE: u64 = 0;
+const ANSWERING: u64 = 1;
+const ANSWERED: u64 = 2;
 
 /// The other threads.
 pub(super) struct Others {
     crashed: [Other; 16],
     /// A thread that begins to answer and does not finish uses up one slot.
     slots: [Slot; 4],
-    /// The question that may be answered: its number, and in the lowest byte the slot.
+    /// The last question: its number, and in the lowest byte the slot.
     question: AtomicU64,
 }
 
@@ -59,7 +60,7 @@ impl Others {
         }; 16];
         let slots = [const {
             Slot {
-                state: AtomicU32::new(FREE),
+                state: AtomicU64::new(FREE),
                 len: AtomicUsize::new(0),
                 text: Shared(UnsafeCell::new([0; OTHER_TEXT])),
             }
@@ -93,11 +94,9 @@ pub(super) fn park(crash: &Crash, own: c_int) {
 /// `context` is what the kernel gave to the handler.
 pub(super) unsafe fn answer(question: u64, mut context: *mut libc::ucontext_t) {
     let others = &state().others;
-    if others.question.load(Ordering::Acquire) != question {
-        return;
-    }
     let Some(slot) = others.slots.get(question as usize & 0xff) else { return };
-    if slot.state.compare_exchange(ASKED, ANSWERING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    let asked = NOTE | question;
+    if slot.state.compare_exchange(asked, ANSWERING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return;
     }
     let crashed = others.crashed(own_number(context));
@@ -171,14 +170,15 @@ fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &m
     };
     let question =
         (others.question.load(Ordering::Relaxed) >> 8).wrapping_add(1) << 8 & 0xffff_ff00 | *slot as u64;
-    place.state.store(ASKED, Ordering::Relaxed);
-    others.question.store(question, Ordering::Release);
+    others.question.store(question, Ordering::Relaxed);
+    let asked = NOTE | question;
+    place.state.store(asked, Ordering::Release);
     // The beginning of `siginfo_t`: signal, error, code; sender and value from byte 16 on.
     let mut info = [0_u64; 16];
     info[0] = signal as u64;
     info[1] = libc::SI_QUEUE as u32 as u64;
     info[2] = getpid() as u64;
-    info[3] = NOTE | question;
+    info[3] = asked;
     let arguments = [getpid() as usize, thread as usize, signal as usize, info.as_ptr() as usize, 0, 0];
     // SAFETY: a whole `siginfo_t`.
     let sent = unsafe { sys::call(libc::SYS_rt_tgsigqueueinfo, arguments) };
@@ -194,7 +194,7 @@ fn other(out: &mut Out, thread: c_int, signal: Option<c_int>, end: u64, slot: &m
     let answered = || place.state.load(Ordering::Acquire) == ANSWERED;
     if !wait(ONE_WAIT.min(left), PAUSE, answered) {
         let withdrawn =
-            place.state.compare_exchange(ASKED, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok();
+            place.state.compare_exchange(asked, FREE, Ordering::AcqRel, Ordering::Acquire).is_ok();
         if withdrawn || !wait(ONE_WAIT, PAUSE, answered) {
             *slot += usize::from(!withdrawn);
             out.text(b"context: no answer\n");

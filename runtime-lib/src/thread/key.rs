@@ -25,7 +25,7 @@ const ROOM: u64 = 32;
 
 /// Makes a key, unless it is there; false if there are too many.
 fn make(key: &AtomicU64, end: unsafe extern "C" fn(*mut c_void)) -> bool {
-    if key.load(Ordering::Relaxed) != 0 {
+    if key.load(Ordering::Acquire) != 0 {
         return true;
     }
     let mut new: libc::pthread_key_t = 0;
@@ -34,7 +34,8 @@ fn make(key: &AtomicU64, end: unsafe extern "C" fn(*mut c_void)) -> bool {
         if libc::pthread_key_create(&raw mut new, Some(end)) != 0 {
             return false;
         }
-        if key.compare_exchange(0, u64::from(new) + 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        // Released: libc's own record of the key is written before.
+        if key.compare_exchange(0, u64::from(new) + 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
             libc::pthread_key_delete(new);
         }
     }
@@ -58,7 +59,7 @@ pub fn keep(creation: *mut Creation) -> bool {
 /// Has [`ended`] called at the end of this thread, which did not begin in the runtime's function. A signal handler may
 /// call this.
 pub fn watch() {
-    let key = FIRST.load(Ordering::Relaxed);
+    let key = FIRST.load(Ordering::Acquire);
     if (1..=ROOM).contains(&key) {
         // SAFETY: a plain call; any value that is not null.
         unsafe { libc::pthread_setspecific((key - 1) as c_uint, (&raw const FIRST).cast()) };

@@ -72,12 +72,13 @@ pub(super) fn start() {
     let watch: Watch = watch;
     // Without `black_box` the compiler would call the function directly, since no other is ever stored, and all
     // programs would contain its code.
-    WATCH.store(core::hint::black_box(watch as *mut ()), Ordering::Relaxed);
+    // What it reads is written before.
+    WATCH.store(core::hint::black_box(watch as *mut ()), Ordering::Release);
 }
 
 /// A number was taken at this site.
 pub(super) fn number(number: u64, site: *const u8) {
-    if !WATCH.load(Ordering::Relaxed).is_null() {
+    if !WATCH.load(Ordering::Acquire).is_null() {
         let (number, process) = (Decimal::of(number), Decimal::of(sys::getpid() as u64));
         captured(Taken::Site(site), &[b"pcce:", number.text(), b"@", process.text()]);
     }

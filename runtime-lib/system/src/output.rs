@@ -61,11 +61,12 @@ pub(crate) fn is_privileged() -> bool {
 
 /// The chooser of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum By {
-    /// The user of the program, by a variable of the environment.
-    User,
     /// The program's builder, or this library.
-    Program,
+    Program = 1,
+    /// The user of the program, by a variable of the environment.
+    User = 2,
 }
 
 /// The treatment of a file that is there already.
@@ -86,8 +87,8 @@ pub enum How {
 /// The name of a file, as it was requested when the process started; `%p` in it stands for the process.
 pub struct FileName {
     text: [AtomicI32; Self::MAX_LEN / 4],
-    /// [`By::Program`] if it is 1.
-    built_in: AtomicU8,
+    /// A [`By`]; 0 until all of the name is written: other threads may look meanwhile.
+    by: AtomicU8,
     /// The process that was started with the name; its forked children are others.
     process: AtomicI32,
 }
@@ -99,7 +100,7 @@ impl FileName {
     /// No name.
     pub const fn new() -> Self {
         let text = [const { AtomicI32::new(0) }; Self::MAX_LEN / 4];
-        Self { text, built_in: AtomicU8::new(0), process: AtomicI32::new(0) }
+        Self { text, by: AtomicU8::new(0), process: AtomicI32::new(0) }
     }
 
     fn text(&self) -> *mut u8 {
@@ -113,8 +114,11 @@ impl FileName {
 
     /// Returns whether there is a name.
     pub fn is_named(&self) -> bool {
-        // SAFETY: there is a first byte.
-        unsafe { self.text().read() != 0 }
+        self.by.load(Ordering::Acquire) != 0
+    }
+
+    fn is_built_in(&self) -> bool {
+        self.by.load(Ordering::Relaxed) == By::Program as u8
     }
 
     /// Remembers the value of a variable of the environment, or a name that is used without it, if there is one.
@@ -136,7 +140,7 @@ impl FileName {
         if relative && by == By::Program && is_privileged() {
             return;
         }
-        // SAFETY: no other thread reads or writes; the last byte stays zero.
+        // SAFETY: no other thread writes, or reads before there is a name; the last byte stays zero.
         unsafe {
             let mut len = 0;
             if relative {
@@ -154,15 +158,17 @@ impl FileName {
             copy_nonoverlapping(name.as_ptr(), self.text().add(len), name.len());
             self.text().add(len + name.len()).write(0);
         }
-        self.built_in.store(u8::from(by == By::Program), Ordering::Relaxed);
         self.process.store(sys::getpid(), Ordering::Relaxed);
+        self.by.store(by as u8, Ordering::Release);
     }
 
     /// Returns whether this process, at its end, writes the file: a forked child does if it gets a name of its own.
     pub fn is_wanted(&self, by_exit: bool) -> bool {
+        if !self.is_named() {
+            return false;
+        }
         let child = !sys::is_process(self.process.load(Ordering::Relaxed));
-        let text = self.bytes();
-        !text.is_empty() && (!child || by_exit && text.windows(2).any(|two| two == b"%p"))
+        !child || by_exit && self.bytes().windows(2).any(|two| two == b"%p")
     }
 
     /// The name with a final zero; `number` follows it if it is not 0.
@@ -236,7 +242,7 @@ impl FileName {
             return Err(libc::ENOENT);
         }
         let path = self.path(number);
-        let built_in = self.built_in.load(Ordering::Relaxed) == 1;
+        let built_in = self.is_built_in();
         let mut flags = libc::O_CLOEXEC | libc::O_NOCTTY;
         flags |= match how {
             How::Shared => libc::O_RDWR | libc::O_CREAT,
@@ -284,7 +290,7 @@ impl FileName {
         let mut message = Text::<{ Self::MAX_LEN + 256 }>::new();
         message.put(what);
         message.put(path.bytes().strip_suffix(b"\0").unwrap_or_default());
-        if self.built_in.load(Ordering::Relaxed) == 1 && error == libc::ELOOP {
+        if self.is_built_in() && error == libc::ELOOP {
             message.put(b", a symbolic link, which a name that is built into the program must not be");
         }
         if error != 0 {

@@ -25,8 +25,8 @@ pub fn block() -> *mut Block {
 /// children find empty, however they were forked: they must not write to their parents' chunks.
 #[repr(C, align(4096))]
 pub struct Fast {
-    /// The target of [`Block::cache`].
-    pub cache: [usize; CACHE],
+    /// The target of [`Block::cache`]. A thread that loads a library removes entries.
+    pub cache: [AtomicUsize; CACHE],
     /// Words from this place on are written by [`events`](crate::events). 0 in a new thread.
     pub limit: AtomicUsize,
     /// Not 0 as long as this is the process that began the stream.
@@ -146,10 +146,10 @@ pub struct Stream {
     pub orphan: bool,
     /// The end of the process, if no event has come since.
     pub ends: Ends,
-    /// The next of all areas.
-    next: *mut Area,
     /// Not 0 if the area is in use. The fields before this one are cleared when the area is taken.
     used: AtomicU32,
+    /// The next of all areas. It does not change once the area is on the list: other threads follow it at any time.
+    next: *mut Area,
     /// The place of words that are not recorded.
     pub dummy: [u64; DUMMY],
 }
@@ -223,11 +223,9 @@ pub fn new() -> *mut Area {
     if let Some(area) = free() {
         // SAFETY: no other thread has it.
         unsafe {
-            let next = (*area).stream.next;
             (&raw mut (*area).fast).write_bytes(0, 1);
             let start = (&raw mut (*area).stream).cast::<u8>();
             start.write_bytes(0, offset_of!(Stream, used));
-            (*area).stream.next = next;
         }
         return area;
     }

@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
+use core::sync::atomic::Ordering;
 
 use crate::abi::trace::{Block, Gap, Special, cache_index, special};
 use crate::area::{self, Area, From, State, block};
@@ -129,7 +130,8 @@ pub unsafe extern "C" fn enter_slow(return_address: usize, sp: usize) {
         // The context of a stream that goes on here has the function.
         if !stream::goes_on(block, area) {
             // It goes into the cache of the chunk that the word is in.
-            (*area).fast.cache[cache_index(function)] = return_address;
+            let cache = &(*area).fast.cache;
+            cache[cache_index(function)].store(return_address, Ordering::Relaxed);
             stream::put(block, area, &[special(Special::Entered, function as u64)]);
         }
         (*area).stream.from = From::UNKNOWN;

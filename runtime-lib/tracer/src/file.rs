@@ -6,7 +6,7 @@
 
 use core::ffi::{CStr, c_int};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::abi::trace::{self, FIRST, HEAD, MAGIC, STREAMS, SYNCED, USED, VERSION};
 use crate::output::{FileName, How, Text, complain};
@@ -120,9 +120,9 @@ pub fn again(at: u64, size: u64, is_others: impl Fn() -> bool) -> Option<*mut u8
     // SAFETY: of this size, and ours.
     unsafe {
         mapped.cast::<u64>().write_volatile(0);
-        compiler_fence(Ordering::SeqCst);
+        fence(Ordering::Release);
         mapped.write_bytes(0, size as usize);
-        compiler_fence(Ordering::SeqCst);
+        fence(Ordering::Release);
     }
     Some(mapped)
 }

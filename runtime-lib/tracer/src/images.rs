@@ -5,8 +5,8 @@ use core::mem::{MaybeUninit, offset_of};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::abi::trace::{
-    CACHE, CHUNK, CHUNK_HEAD, Chunk, ENDED, Image, KIND_IMAGE, UNIT, checksum_of_bytes, checksum_on,
-    end_checksum, head_checksum,
+    CHUNK, CHUNK_HEAD, Chunk, ENDED, Image, KIND_IMAGE, UNIT, checksum_of_bytes, checksum_on, end_checksum,
+    head_checksum,
 };
 use crate::image::Image as Loaded;
 use crate::{area, choice, file, sys};
@@ -57,15 +57,17 @@ pub fn forget() {
 /// Writes the image of an address into the file, unless it is there, or there is none.
 pub fn describe(address: usize) {
     // Functions that are not in the cache come here often.
-    if (OWN[0].load(Ordering::Acquire)..OWN[1].load(Ordering::Acquire)).contains(&address) {
+    // The end is written last: a thread that sees it sees the start.
+    let end = OWN[1].load(Ordering::Acquire);
+    if (OWN[0].load(Ordering::Relaxed)..end).contains(&address) {
         return;
     }
     let Some(image) = Loaded::of(address as *const u8) else { return };
     let id = u64::from_le_bytes(image.build_id);
     let count = COUNT.load(Ordering::Acquire).min(MAX_KNOWN);
     let is_it = |known: &Known| {
-        known.low.load(Ordering::Relaxed) == image.start.addr()
-            && known.high.load(Ordering::Acquire) == image.end.addr()
+        known.high.load(Ordering::Acquire) == image.end.addr()
+            && known.low.load(Ordering::Relaxed) == image.start.addr()
             && known.id.load(Ordering::Relaxed) == id
     };
     if KNOWN[..count].iter().any(is_it) || !write(&image) {
@@ -77,7 +79,7 @@ pub fn describe(address: usize) {
     known.low.store(image.start.addr(), Ordering::Release);
     known.high.store(image.end.addr(), Ordering::Release);
     if is_program(&image) {
-        OWN[0].store(image.start.addr(), Ordering::Release);
+        OWN[0].store(image.start.addr(), Ordering::Relaxed);
         OWN[1].store(image.end.addr(), Ordering::Release);
     }
 }
@@ -99,7 +101,7 @@ pub extern "C" fn __pcce_trace_loaded(address: usize, begin: usize, end: usize) 
     }
     for area in area::all() {
         // SAFETY: areas stay where they are; threads take a function for another only if its address is there.
-        let cache = unsafe { &*(&raw const (*area).fast.cache).cast::<[AtomicUsize; CACHE]>() };
+        let cache = unsafe { &(*area).fast.cache };
         for entry in cache {
             let function = entry.load(Ordering::Relaxed);
             if inside(function) {

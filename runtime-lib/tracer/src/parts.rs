@@ -7,7 +7,7 @@
 //! Unless said otherwise, the contract of unsafe functions is that nothing else uses the stream.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU64, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::abi::trace::parts::{self, Head, MOST, ROWS, ROWS_AT, Row};
 use crate::abi::trace::{CHUNK, CHUNK_HEAD, Chunk, KIND_PART, OPEN, UNIT, head_checksum};
@@ -120,7 +120,7 @@ pub unsafe fn begun(stream: *mut Stream, chunk: *const Chunk) {
         (*rows).magic = 0;
         (*rows).kind = KIND_PART;
         (*rows).head = head_checksum(&*rows.cast());
-        compiler_fence(Ordering::Release);
+        fence(Ordering::Release);
         if !is_orphan(stream) {
             (&raw mut (*rows).magic).write_volatile(CHUNK);
         }
@@ -155,7 +155,7 @@ pub unsafe fn write_row(stream: *mut Stream, words: &[u64], end: u32, is_over: b
             return;
         }
         (&raw mut (*row).end).write_volatile(OPEN);
-        compiler_fence(Ordering::Release);
+        fence(Ordering::Release);
         let mut samples = (&raw mut (*row).samples).cast::<u16>();
         let end_of_samples = samples.add(parts::SAMPLES);
         let fingerprint = parts::fingerprint((*kept).fingerprint, words, place, |sum| {
@@ -166,7 +166,7 @@ pub unsafe fn write_row(stream: *mut Stream, words: &[u64], end: u32, is_over: b
         });
         (*row).fingerprint = fingerprint;
         (*row).words = words.len() as u32;
-        compiler_fence(Ordering::Release);
+        fence(Ordering::Release);
         (&raw mut (*row).end).write_volatile(end);
         if is_over {
             (*kept).fingerprint = fingerprint;

@@ -41,7 +41,8 @@ pub extern "C" fn __pcce_trace_start() {
     // SAFETY: plain calls. The function that is registered first runs last.
     unsafe {
         if libc::pthread_key_create(&raw mut key, Some(end_of_thread)) == 0 {
-            KEY.store(u64::from(key) + 1, Ordering::Relaxed);
+            // Released: libc's own record of the key is written before.
+            KEY.store(u64::from(key) + 1, Ordering::Release);
         }
         ends::register(Ends::QuickExit);
     }
@@ -210,7 +211,7 @@ unsafe fn is_unwound_unannounced(area: *const Area) -> bool {
 
 /// Has the destructor called (again).
 unsafe fn keep(area: *mut Area) -> bool {
-    let key = KEY.load(Ordering::Relaxed);
+    let key = KEY.load(Ordering::Acquire);
     // SAFETY: a plain call.
     key != 0 && unsafe { libc::pthread_setspecific((key - 1) as c_uint, area.cast()) } == 0
 }

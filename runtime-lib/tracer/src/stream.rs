@@ -4,13 +4,16 @@
 //! thread use meanwhile. These leave the block as they found it, and have streams of their own; a [`Busy`] has the
 //! position of the stream before it was changed.
 //!
+//! Other processes read the file while it is being written: what says that something is there is written last, behind a
+//! fence.
+//!
 //! Unless said otherwise, the contract of unsafe functions is that the block is the calling thread's, and the area that
 //! of its stream.
 
 use core::ffi::{CStr, c_char};
 use core::mem::zeroed;
 use core::ptr::null_mut;
-use core::sync::atomic::{Ordering, compiler_fence};
+use core::sync::atomic::{Ordering, compiler_fence, fence};
 
 use crate::abi::trace::{
     AWAY, BEGIN_LOST, BEGIN_MIDDLE, Block, CHUNK, CHUNK_HEAD, CONTEXT_WORDS, CONTINUED, Chunk, ENDED, FULL,
@@ -177,7 +180,9 @@ unsafe fn arm(block: *mut Block, area: *mut Area, next: *mut u64, end: *mut u64)
         (*block).cache = (&raw mut (*area).fast.cache).cast();
         (*area).stream.limit = end.addr();
         (*area).fast.alive.store(1, Ordering::Relaxed);
-        (*area).fast.limit.store((*area).stream.limit, Ordering::SeqCst);
+        (*area).fast.limit.store((*area).stream.limit, Ordering::Relaxed);
+        // Either the change of the switches is seen here, or its thread sets the limit to 0 later (`toggle::turn`).
+        fence(Ordering::SeqCst);
         if file::switches() != (*area).stream.switches {
             (*area).fast.limit.store(0, Ordering::Relaxed);
         }
@@ -280,12 +285,15 @@ unsafe fn next_chunk(block: *mut Block, area: *mut Area) {
         let chunk = mapped.cast::<Chunk>();
         chunk.write(head(block, stream));
         (*chunk).head = head_checksum(&*chunk.cast());
-        compiler_fence(Ordering::Release);
+        fence(Ordering::Release);
         if !forks::is_orphan(stream) {
             (&raw mut (*chunk).magic).write_volatile(CHUNK);
         }
         if part.is_some() {
             parts::begun(stream, chunk);
+        }
+        if (*stream).begin == BEGIN_MIDDLE {
+            ((*block).events, (*block).hash) = (0, 0);
         }
         (*stream).begin = 0;
         (*stream).chunk = chunk;
@@ -384,13 +392,13 @@ unsafe fn write_end_row(block: *const Block, area: *mut Area, end: u32, is_over:
             return;
         }
         (&raw mut (*chunk).end).write_volatile(OPEN);
-        compiler_fence(Ordering::Release);
+        fence(Ordering::Release);
         (*chunk).words = count;
         (*chunk).events = (*block).events;
         (*chunk).hash = (*block).hash;
         (*chunk).closed = sys::time(libc::CLOCK_MONOTONIC);
         (*chunk).checksum = checksum_on(end_checksum(end, &*chunk.cast::<HeadWords>()), text);
-        compiler_fence(Ordering::Release);
+        fence(Ordering::Release);
         (&raw mut (*chunk).end).write_volatile(end);
     }
 }
@@ -533,6 +541,9 @@ pub unsafe fn write(block: *mut Block, group: &[u64]) {
     // SAFETY: by the contract.
     unsafe {
         for (i, &word) in group.iter().enumerate().rev() {
+            if i == 0 {
+                fence(Ordering::Release);
+            }
             (*block).next.add(i).write_volatile(word);
         }
         (*block).next = (*block).next.add(group.len());

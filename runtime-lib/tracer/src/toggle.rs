@@ -1,7 +1,7 @@
 //! A signal on which recording stops, or goes on.
 
 use core::ffi::{CStr, c_int};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 
 use crate::file;
 use crate::machine::RESTORER_FLAG;
@@ -38,6 +38,9 @@ unsafe extern "C" fn handle(_: c_int) {
 /// Starts recording, or stops it, in all threads.
 pub fn turn(on: bool) {
     if file::switch(on) {
+        // Either this finds the area of a stream that arms itself, and the limit that it sets, or the stream finds the
+        // change (`stream::arm`).
+        fence(Ordering::SeqCst);
         for area in area::all() {
             // SAFETY: areas stay where they are.
             unsafe { (*area).fast.limit.store(0, Ordering::Relaxed) };

@@ -3,6 +3,7 @@
 
 mod cores;
 mod debugger;
+mod layout;
 mod stepping;
 
 use std::ffi::OsString;

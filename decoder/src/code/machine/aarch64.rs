@@ -7,7 +7,7 @@ use pcce_abi::unwind;
 
 use super::{
     Comparison, Computation, Control, Decoded, Effect, Entry, Instruction, Machine, Memory, NoteRegisters,
-    Operand, Register, RegisterSet, Registers, Relocation, ThreadReference, ThreadSegment, Unwinding, Update,
+    Operand, Register, RegisterSet, Registers, Relocation, ThreadReference, Unwinding, Update,
 };
 
 pub(super) struct AArch64;
@@ -126,14 +126,6 @@ impl Machine for AArch64 {
             elf::R_AARCH64_RELATIVE => Relocation::Relative,
             _ => Relocation::Other,
         }
-    }
-
-    /// Thread-local storage of a program begins behind two words at the thread pointer (ELF for the Arm 64-bit
-    /// Architecture).
-    fn thread_storage(&self, segment: &ThreadSegment) -> Option<i64> {
-        const WORDS: u64 = 16;
-        let unaligned = segment.start.wrapping_sub(WORDS) % segment.align;
-        i64::try_from(WORDS.checked_add(unaligned)?).ok()
     }
 
     /// `struct elf_prstatus`: registers from byte 112 on, in the order of `struct user_pt_regs`, which is that of the

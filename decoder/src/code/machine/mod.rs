@@ -36,9 +36,6 @@ pub(crate) trait Machine: Sync {
 
     fn relocation(&self, kind: elf::RelocationType) -> Relocation;
 
-    /// The distance from the thread pointer to the beginning of a program's thread-local storage.
-    fn thread_storage(&self, segment: &ThreadSegment) -> Option<i64>;
-
     /// The registers in a `NT_PRSTATUS` note of a core file.
     fn note_registers(&self, note: &[u8]) -> Option<NoteRegisters>;
 
@@ -337,13 +334,6 @@ pub(crate) enum Relocation {
     /// The word becomes an address in the same image.
     Relative,
     Other,
-}
-
-/// The thread-local storage of a program in its image (the segment `PT_TLS`).
-pub(crate) struct ThreadSegment {
-    pub(crate) start: u64,
-    pub(crate) size: u64,
-    pub(crate) align: u64,
 }
 
 /// A thread's registers in a core file.

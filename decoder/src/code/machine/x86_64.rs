@@ -9,7 +9,7 @@ use pcce_abi::unwind;
 
 use super::{
     Comparison, Computation, Control, Decoded, Effect, Entry, Instruction, Machine, Memory, NoteRegisters,
-    Operand, Register, RegisterSet, Registers, Relocation, ThreadReference, ThreadSegment, Unwinding, Update,
+    Operand, Register, RegisterSet, Registers, Relocation, ThreadReference, Unwinding, Update,
 };
 
 pub(super) struct X86_64;
@@ -87,12 +87,6 @@ impl Machine for X86_64 {
             elf::R_X86_64_RELATIVE => Relocation::Relative,
             _ => Relocation::Other,
         }
-    }
-
-    /// Thread-local storage of a program ends at the thread pointer (System V psABI).
-    fn thread_storage(&self, segment: &ThreadSegment) -> Option<i64> {
-        let end = segment.start.checked_add(segment.size)?.checked_next_multiple_of(segment.align)?;
-        Some(((end - segment.start) as i64).wrapping_neg())
     }
 
     /// `struct elf_prstatus`: registers from byte 112 on, in the order of `struct user_regs_struct`.

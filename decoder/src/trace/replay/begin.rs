@@ -274,6 +274,11 @@ impl<'t> Replay<'t> {
         }
     }
 
+    /// The number in the stream of the chunk that is read.
+    pub(in crate::trace) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Verify mode: takes over the count up to the first chunk's beginning, if it is known.
     pub(super) fn count_from_begin(&mut self) {
         let before = self.counted_before.take();

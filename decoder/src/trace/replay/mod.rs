@@ -155,6 +155,8 @@ pub struct Replay<'t> {
     /// True if no event is reported that may come after the place where reading stops.
     halts: bool,
     started: bool,
+    /// The number in the stream of the chunk that is read.
+    sequence: u64,
     /// The state at the chunk's beginning, before it is reported.
     begin: Option<Box<Begin>>,
     /// The step after the report of the activations.
@@ -255,6 +257,7 @@ impl<'t> Replay<'t> {
             forked,
             halts: false,
             started: false,
+            sequence: 0,
             begin: None,
             then: start.state,
             inherited: start.cache,
@@ -785,6 +788,7 @@ impl Replay<'_> {
         self.cache.fill(NONE);
         self.order = Order::new();
         self.last = None;
+        self.sequence = chunk.sequence;
         // The state is that of another part's chunk.
         if self.woven.is_some() && self.started {
             if chunk.sequence > 0 {
@@ -820,6 +824,11 @@ impl Replay<'_> {
                 }
                 Err(error) => self.bits.error = Some(error),
             }
+        }
+        if chunk.begin == BEGIN_MIDDLE {
+            // The program counts from here on.
+            self.forget();
+            self.counted_before = Some((0, 0));
         }
         self.count_from_begin();
         if chunk.events != 0 && chunk.end == CONTINUED {

@@ -78,12 +78,14 @@ fn chunk<'t>(
         && before.events != chunk.events
         && (chunk.end != ENDED || number + 1 == stream.chunks.len())
     {
-        // A stream's last chunk is compared where the stream ends.
+        // A stream's last chunk is compared where the stream ends. Where recording begins again, the count does.
         let goes_on = |whole: &Replay<'_>| {
-            chunk.end == ENDED || whole.counted().is_some_and(|counted| counted < chunk.events)
+            chunk.end == ENDED
+                || whole.sequence() < chunk.sequence
+                || whole.counted().is_some_and(|counted| counted < chunk.events)
         };
         while goes_on(whole) && whole.next().is_some() {}
-        if whole.counted() == Some(chunk.events) && !is_end_of(replay.stack(), whole.stack()) {
+        if whole.counted() == Some(chunk.events) && !may_be_same(replay.stack(), whole.stack()) {
             verified.mismatches += 1;
             verified.first.get_or_insert((chunk.sequence, chunk.events, chunk.events));
         }
@@ -92,10 +94,42 @@ fn chunk<'t>(
     Ok(())
 }
 
-/// Returns whether the known part of a stack is the end of another stack.
-fn is_end_of(known: &[Active], whole: &[Active]) -> bool {
-    match known {
-        [Active { function: UNKNOWN, .. }, known @ ..] => whole.ends_with(known),
-        _ => known == whole,
+/// Returns whether two stacks may be the same: they are equal as far as both are known.
+fn may_be_same(one: &[Active], other: &[Active]) -> bool {
+    let unknown = |stack: &[Active]| stack[0].function == UNKNOWN;
+    match (unknown(one), unknown(other)) {
+        (false, false) => one == other,
+        (true, false) => other.ends_with(&one[1..]),
+        (false, true) => one.ends_with(&other[1..]),
+        (true, true) => one[1..].ends_with(&other[1..]) || other[1..].ends_with(&one[1..]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::replay::OPEN;
+
+    #[test]
+    fn stacks_are_compared_as_far_as_both_are_known() {
+        let stack = |outermost: u32, nodes: &[u32]| {
+            let active = |&node: &u32| Active { function: node, node };
+            [Active { function: outermost, node: 0 }].into_iter().chain(nodes.iter().map(active)).collect()
+        };
+        let whole: Vec<Active> = stack(OPEN, &[1, 2, 3]);
+        let same = |outermost: u32, nodes: &[u32]| {
+            let other: Vec<Active> = stack(outermost, nodes);
+            let both = [may_be_same(&whole, &other), may_be_same(&other, &whole)];
+            assert_eq!(both[0], both[1]);
+            both[0]
+        };
+        assert!(same(OPEN, &[1, 2, 3]));
+        assert!(!same(OPEN, &[2, 3]));
+        assert!(same(UNKNOWN, &[2, 3]) && same(UNKNOWN, &[]));
+        assert!(!same(UNKNOWN, &[1, 2]) && !same(UNKNOWN, &[0, 1, 2, 3]));
+        let inner: Vec<Active> = stack(UNKNOWN, &[2, 3]);
+        assert!(may_be_same(&inner, &stack(UNKNOWN, &[3])));
+        assert!(may_be_same(&stack(UNKNOWN, &[3]), &inner));
+        assert!(!may_be_same(&inner, &stack(UNKNOWN, &[2])));
     }
 }

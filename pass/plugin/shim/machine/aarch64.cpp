@@ -150,16 +150,24 @@ public:
   Value *ofThread(IRBuilder<> &B, GlobalVariable &Variable) const override {
     const Module &M = *Variable.getParent();
     const std::string Name = Variable.getName().str();
+    auto *T = FunctionType::get(PointerType::getUnqual(B.getContext()), false);
+    const auto Emit = [&](const std::string &Asm, const char *Constraints) {
+      CallInst *Call = B.CreateCall(T, InlineAsm::get(T, Asm, Constraints, /*hasSideEffects=*/true));
+      Call->setDoesNotThrow();
+      return Call;
+    };
+    uint64_t Offset;
+    // LLVM adds the offset where it accesses the variable, if it can.
+    if (Variable.hasAttribute(ThreadOffset) &&
+        !Variable.getAttribute(ThreadOffset).getValueAsString().getAsInteger(10, Offset))
+      return B.CreateConstInBoundsGEP1_64(B.getInt8Ty(), Emit("mrs $0, tpidr_el0", "=r"), Offset);
     const bool Shared = M.getPICLevel() != PICLevel::NotPIC && M.getPIELevel() == PIELevel::Default;
     // Linkers relax the sequence of shared libraries where the module becomes part of an executable.
     const std::string Asm = Shared ? "adrp $0, :gottprel:" + Name + "\n\tldr $0, [$0, :gottprel_lo12:" + Name +
                                          "]\n\tmrs x16, tpidr_el0\n\tadd $0, $0, x16"
                                    : "mrs $0, tpidr_el0\n\tadd $0, $0, #:tprel_hi12:" + Name +
                                          ", lsl #12\n\tadd $0, $0, :tprel_lo12_nc:" + Name;
-    auto *T = FunctionType::get(PointerType::getUnqual(B.getContext()), false);
-    CallInst *Call = B.CreateCall(T, InlineAsm::get(T, Asm, Shared ? "=r,~{x16}" : "=r", /*hasSideEffects=*/true));
-    Call->setDoesNotThrow();
-    return Call;
+    return Emit(Asm, Shared ? "=r,~{x16}" : "=r");
   }
 
   // As AArch64TargetLowering::isEligibleForTailCallOptimization, which is asked by SelectionDAG and GlobalISel.

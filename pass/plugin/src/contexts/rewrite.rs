@@ -10,8 +10,8 @@ use super::values::Values;
 use super::{emit, verify};
 use crate::handles::{Code, SecondBodies};
 use crate::llvm::{Address, Module};
-use pcce_model::bound::Width;
 use pcce_model::plan::{Plan, PlannedFunction};
+use pcce_model::slice::Slice;
 use pcce_model::thunks::Thunk;
 use pcce_model::{Function, Program};
 
@@ -50,25 +50,27 @@ pub fn rewrite<'m>(
 }
 
 /// Rewrites a module by decisions of the link step, which also makes its tables. `id` is the module's,
-/// `sites` the number of its sites. `widths` are those of the values, if values are bound later
-/// ([`Slice::widths`](pcce_model::slice::Slice)).
+/// `sites` the number of its sites. `slice` says how the module's code adds values, and finds the thread's block.
 pub fn rewrite_by_slice<'m>(
     module: Module<'m>,
     program: &Program,
     planned: &[PlannedFunction],
     bodies: Bodies<'_, 'm>,
     (id, sites): (u64, usize),
-    widths: Option<Vec<Width>>,
+    slice: &Slice,
     options: &PassOptions,
 ) {
     let tls = module.external_thread_local(abi::TLS_SYMBOL, layout::TLS_SIZE, layout::TLS_ALIGN);
+    if let Some(offset) = slice.thread_offset {
+        module.place_thread_local(tls, offset);
+    }
     let sites = module.hidden_variable(&skeleton::sites_symbol(id), module.bytes(sites.max(1) as u64));
     let symbols = Symbols {
         id: module.const_offset(tls, layout::TLS_ID),
         top: module.const_offset(tls, layout::TLS_TOP),
         call: options.publish.then(|| module.const_offset(tls, layout::TLS_CALL)),
         sites,
-        values: widths.map(Values::new),
+        values: slice.widths.clone().map(Values::new),
         verify: options.common.verify.then(|| {
             let len = program.functions.len() * size_of::<abi::FunctionRecord>();
             let records = module.hidden_variable(&skeleton::records_symbol(id), module.bytes(len as u64));

@@ -35,7 +35,7 @@ impl Values {
 
     /// Adds the difference between the values at the places `new` and `old` to a word.
     pub fn add(&self, b: &Builder<'_>, old: u64, new: u64, word: Address<'_>) {
-        let width = |place: u64| self.widths.get(place as usize).copied().unwrap_or(Width::Long);
+        let width = |place: u64| self.widths.get(place as usize).copied().unwrap_or(Width::ANY);
         let width = match (old, new) {
             (0, value) | (value, 0) => width(value),
             (old, new) => Width::of_difference(width(old), width(new)),
@@ -44,11 +44,9 @@ impl Values {
         let machine = b.module.machine();
         if let Some(assembly) = machine.add_value(width, START, at) {
             b.change_word(assembly, word);
-        } else if let Some(assembly) = machine.add_to_register(width, START, at) {
-            b.store(b.changed_word(assembly, b.load_word(word)), word);
         } else {
-            let value = b.computed_word(machine.load_value(width, START, at));
-            b.store(b.add(b.load_word(word), value), word);
+            let assembly = machine.add_to_register(width, START, at);
+            b.store(b.changed_word(assembly, b.load_word(word)), word);
         }
     }
 

@@ -128,19 +128,10 @@ impl<'m> Builder<'m> {
         (0..2).for_each(|word| call.add_attribute(AttributeLoc::Param(word), of_word));
     }
 
-    /// The result of assembly without operands.
-    pub fn computed_word(&self, assembly: InlineAssembly) -> Word<'m> {
-        self.word_of(assembly, &[])
-    }
-
     /// The result of assembly with one operand.
     pub fn changed_word(&self, assembly: InlineAssembly, word: Word<'m>) -> Word<'m> {
-        self.word_of(assembly, &[word.0.into()])
-    }
-
-    fn word_of(&self, assembly: InlineAssembly, operands: &[BasicMetadataValueEnum<'m>]) -> Word<'m> {
         let i64 = self.module.context().i64_type();
-        let call = self.assembly(i64.fn_type(&vec![i64.into(); operands.len()], false), assembly, operands);
+        let call = self.assembly(i64.fn_type(&[i64.into()], false), assembly, &[word.0.into()]);
         // SAFETY: a call that was just made, and returns a word.
         Word(unsafe { IntValue::new(call.as_value_ref()) })
     }

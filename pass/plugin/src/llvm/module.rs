@@ -245,6 +245,12 @@ impl<'m> Module<'m> {
         Address(global.as_pointer_value())
     }
 
+    /// Says how far a thread-local variable is from the thread pointer, for [`find_thread`](Self::find_thread).
+    pub fn place_thread_local(self, variable: Address<'m>, offset: u32) {
+        // SAFETY: live variable.
+        unsafe { pcce_shim_place_thread_local(variable.0.as_value_ref(), offset) };
+    }
+
     /// Replaces the address of a thread-local variable in all code by one that is found anew after each call,
     /// on machines whose code would keep the address of the thread.
     pub fn find_thread(self, variable: Address<'m>) {

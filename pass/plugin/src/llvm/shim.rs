@@ -74,6 +74,7 @@ unsafe extern "C" {
         word: LLVMValueRef,
         place: LLVMValueRef,
     );
+    pub fn pcce_shim_place_thread_local(variable: LLVMValueRef, offset: u32);
     pub fn pcce_shim_find_thread(module: LLVMModuleRef, variable: LLVMValueRef);
     pub fn pcce_shim_can_check_first(function: LLVMValueRef) -> bool;
     pub fn pcce_shim_check_first(

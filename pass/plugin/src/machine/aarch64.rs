@@ -53,26 +53,32 @@ impl Machine for AArch64 {
         None
     }
 
-    fn add_to_register(&self, width: Width, symbol: &str, offset: usize) -> Option<InlineAssembly> {
-        (width == Width::Byte).then(|| InlineAssembly {
-            text: format!("add $0, $1, :lo12:{symbol}+{offset}"),
-            constraints: "=r,r",
-            pure: true,
-        })
-    }
-
-    fn load_value(&self, width: Width, symbol: &str, offset: usize) -> InlineAssembly {
+    fn add_to_register(&self, width: Width, symbol: &str, offset: usize) -> InlineAssembly {
         let value = format!("{symbol}+{offset}");
-        let text = match width {
-            Width::Byte | Width::Word => {
-                format!("movz $0, #:abs_g1_s:{value}\nmovk $0, #:abs_g0_nc:{value}")
-            }
-            Width::Long => format!(
-                "movz $0, #:abs_g3:{value}\nmovk $0, #:abs_g2_nc:{value}\n\
-                 movk $0, #:abs_g1_nc:{value}\nmovk $0, #:abs_g0_nc:{value}"
+        let (text, constraints) = match width.bits() {
+            ..=12 => (format!("add $0, $1, :lo12:{value}"), "=r,r"),
+            // The assembler refuses the modifier in the first one. The value's writer tells the second one from the
+            // addition above by the kind of its relocation.
+            13..=24 => (
+                format!(
+                    ".reloc ., R_AARCH64_ADD_ABS_LO12_NC, {value}\nadd $0, $1, #0, lsl #12\n\
+                     .reloc ., R_AARCH64_LDST8_ABS_LO12_NC, {value}\nadd $0, $0, #0"
+                ),
+                "=r,r",
+            ),
+            25..=31 => (
+                format!("movz $0, #:abs_g1_s:{value}\nmovk $0, #:abs_g0_nc:{value}\nadd $0, $0, $1"),
+                "=&r,r",
+            ),
+            _ => (
+                format!(
+                    "movz $0, #:abs_g3:{value}\nmovk $0, #:abs_g2_nc:{value}\n\
+                     movk $0, #:abs_g1_nc:{value}\nmovk $0, #:abs_g0_nc:{value}\nadd $0, $0, $1"
+                ),
+                "=&r,r",
             ),
         };
-        InlineAssembly { text, constraints: "=r", pure: true }
+        InlineAssembly { text, constraints, pure: true }
     }
 
     fn signal_fence(&self) -> Option<InlineAssembly> {

@@ -27,12 +27,9 @@ pub trait Machine: Sync {
     /// has no such instruction for values of this width.
     fn add_value(&self, width: Width, symbol: &str, offset: usize) -> Option<InlineAssembly>;
 
-    /// One instruction that adds `symbol + offset` to the operand 1; none if the machine has no such instruction
-    /// for values of this width.
-    fn add_to_register(&self, width: Width, symbol: &str, offset: usize) -> Option<InlineAssembly>;
-
-    /// Instructions that load `symbol + offset`, a value of this width, into the result, of 64 bits.
-    fn load_value(&self, width: Width, symbol: &str, offset: usize) -> InlineAssembly;
+    /// Instructions that add `symbol + offset` to the operand 1, for the other widths. The value is not loaded apart:
+    /// LLVM would do that ahead of a loop, and keep all values of a function on the stack.
+    fn add_to_register(&self, width: Width, symbol: &str, offset: usize) -> InlineAssembly;
 
     /// Assembly without instructions that keeps the stores above it from moving below it; none if a fence of LLVM
     /// does.

@@ -44,10 +44,10 @@ impl Machine for X86_64 {
 
     fn add_value(&self, width: Width, symbol: &str, offset: usize) -> Option<InlineAssembly> {
         // Without the modifier the assembler takes 4 bytes for a value that it does not know.
-        let modifier = match width {
-            Width::Byte => "@ABS8",
-            Width::Word => "",
-            Width::Long => return None,
+        let modifier = match width.bits() {
+            ..=7 => "@ABS8",
+            8..=31 => "",
+            _ => return None,
         };
         let text = format!("addq $${symbol}{modifier}+{offset}, $0");
         Some(InlineAssembly { text, constraints: "=*m,*m,~{flags}", pure: false })
@@ -57,12 +57,12 @@ impl Machine for X86_64 {
         include_str!("../../data/inserted-x86_64.txt")
     }
 
-    fn add_to_register(&self, _: Width, _: &str, _: usize) -> Option<InlineAssembly> {
-        None
-    }
-
-    fn load_value(&self, _: Width, symbol: &str, offset: usize) -> InlineAssembly {
-        InlineAssembly { text: format!("movabsq $${symbol}+{offset}, $0"), constraints: "=r", pure: false }
+    fn add_to_register(&self, _: Width, symbol: &str, offset: usize) -> InlineAssembly {
+        InlineAssembly {
+            text: format!("movabsq $${symbol}+{offset}, $0\naddq $1, $0"),
+            constraints: "=&r,r,~{flags}",
+            pure: true,
+        }
     }
 
     fn signal_fence(&self) -> Option<InlineAssembly> {

@@ -8,7 +8,9 @@
 # Into x8, which the loader keeps when it binds names.
     .macro libcs name
     adrp x8, .Llibc_\name
-    ldr x8, [x8, :lo12:.Llibc_\name]
+    add x8, x8, :lo12:.Llibc_\name
+    # Acquired: what else is known of the function was written before.
+    ldar x8, [x8]
     cbnz x8, 1f
     stp x29, x30, [sp, #-16]!
     .cfi_def_cfa_offset 16

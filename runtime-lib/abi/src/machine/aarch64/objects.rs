@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::machine::objects::ObjectCode;
+use crate::machine::objects::{ObjectCode, ThreadOffset, ThreadSegment};
 
 /// See [`ObjectCode`].
 pub const OBJECT_CODE: ObjectCode = ObjectCode {
@@ -12,8 +12,17 @@ pub const OBJECT_CODE: ObjectCode = ObjectCode {
     call_target,
     marks_contents,
     written,
+    // Additions of 12 bits, two of them, and moves of 16 bits.
+    value_widths: &[11, 23, 30],
     value_len,
     write_value,
+    thread_storage,
+    // add x0, x0, #:tprel_hi12:…, lsl #12
+    thread_offset: Some(ThreadOffset {
+        relocation: "R_AARCH64_TLSLE_ADD_TPREL_HI12",
+        bits: 24,
+        instruction: 0x9140_0000,
+    }),
 };
 
 /// `bl`: the distance from it follows in the lower 26 bits, in words.
@@ -32,6 +41,7 @@ const R_MOVW_UABS_G2_NC: u32 = 268;
 const R_MOVW_UABS_G3: u32 = 269;
 const R_MOVW_SABS_G1: u32 = 271;
 const R_ADD_ABS_LO12_NC: u32 = 277;
+const R_LDST8_ABS_LO12_NC: u32 = 278;
 
 fn call_target(call: &[u8], end: u64) -> Option<u64> {
     let call = u32::from_le_bytes(call.try_into().ok()?);
@@ -61,7 +71,7 @@ fn written(kind: u32) -> Range<isize> {
 fn value_len(kind: u32) -> Option<usize> {
     match kind {
         R_MOVW_UABS_G0_NC | R_MOVW_UABS_G1_NC | R_MOVW_UABS_G2_NC | R_MOVW_UABS_G3 | R_MOVW_SABS_G1
-        | R_ADD_ABS_LO12_NC => Some(4),
+        | R_ADD_ABS_LO12_NC | R_LDST8_ABS_LO12_NC => Some(4),
         _ => None,
     }
 }
@@ -72,6 +82,8 @@ fn write_value(kind: u32, bytes: &mut [u8], value: i64) -> bool {
     const MOVED: (u32, u32) = (0xffff << 5, 1 << 30);
     /// Where an addition has 12 bits, and the opcode that is `sub` and not `add`.
     const ADDED: (u32, u32) = (0xfff << 10, 1 << 30);
+    /// The 12 bits are those above the lower 12.
+    const SHIFTED: u32 = 1 << 22;
     let Ok(bytes) = <&mut [u8; 4]>::try_from(bytes) else { return false };
     let code = u32::from_le_bytes(*bytes);
     let moved = |bits: i64| code & !MOVED.0 | u32::from(bits as u16) << 5;
@@ -84,15 +96,32 @@ fn write_value(kind: u32, bytes: &mut [u8], value: i64) -> bool {
         // The bits above are all equal, and those below come next.
         R_MOVW_SABS_G1 if value < 0 => moved(!value >> 16) & !MOVED.1,
         R_MOVW_SABS_G1 => moved(value >> 16) | MOVED.1,
-        R_ADD_ABS_LO12_NC if value.unsigned_abs() > 0xfff => return false,
-        R_ADD_ABS_LO12_NC => {
+        R_ADD_ABS_LO12_NC | R_LDST8_ABS_LO12_NC => {
+            // One instruction, or the upper or the lower one of two.
+            let (shift, limit) = match (kind, code & SHIFTED) {
+                (R_ADD_ABS_LO12_NC, 0) => (0, 1 << 12),
+                (R_ADD_ABS_LO12_NC, _) => (12, 1 << 24),
+                _ => (0, 1 << 24),
+            };
+            let magnitude = value.unsigned_abs();
+            if magnitude >= limit {
+                return false;
+            }
             let operation = if value < 0 { code | ADDED.1 } else { code & !ADDED.1 };
-            operation & !ADDED.0 | (value.unsigned_abs() as u32) << 10
+            operation & !ADDED.0 | ((magnitude >> shift) as u32 & 0xfff) << 10
         }
         _ => return false,
     };
     *bytes = code.to_le_bytes();
     true
+}
+
+/// Thread-local storage of a program begins behind two words at the thread pointer (ELF for the Arm 64-bit
+/// Architecture).
+fn thread_storage(segment: &ThreadSegment) -> Option<i64> {
+    const WORDS: u64 = 16;
+    let unaligned = segment.start.wrapping_sub(WORDS) % segment.align;
+    i64::try_from(WORDS.checked_add(unaligned)?).ok()
 }
 
 #[cfg(test)]
@@ -125,6 +154,11 @@ mod tests {
         assert_eq!(written(R_ADD_ABS_LO12_NC, ADD, -127), Some(0xd101_fc20));
         assert_eq!(written(R_ADD_ABS_LO12_NC, 0xd100_0020, 5), Some(0x9100_1420));
         assert_eq!(written(R_ADD_ABS_LO12_NC, ADD, 4096), None);
+        // sub x0, x1, #0x123, lsl #12; sub x0, x1, #0x456
+        assert_eq!(written(R_ADD_ABS_LO12_NC, ADD | 1 << 22, -0x12_3456), Some(0xd144_8c20));
+        assert_eq!(written(R_LDST8_ABS_LO12_NC, ADD, -0x12_3456), Some(0xd111_5820));
+        assert_eq!(written(R_ADD_ABS_LO12_NC, ADD | 1 << 22, 1 << 24), None);
+        assert_eq!(written(R_LDST8_ABS_LO12_NC, ADD, 1 << 24), None);
         // movz x0, #0, lsl #16; movk x0, #0
         const MOVE: [u32; 2] = [0xd2a0_0000, 0xf280_0000];
         // movz x0, #0x1234, lsl #16; movk x0, #0x5678

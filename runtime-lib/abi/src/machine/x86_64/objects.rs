@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::machine::objects::ObjectCode;
+use crate::machine::objects::{ObjectCode, ThreadSegment};
 
 /// See [`ObjectCode`].
 pub const OBJECT_CODE: ObjectCode = ObjectCode {
@@ -12,8 +12,12 @@ pub const OBJECT_CODE: ObjectCode = ObjectCode {
     call_target,
     marks_contents: |_| false,
     written,
+    // Immediate operands of 1 and 4 bytes.
+    value_widths: &[7, 30],
     value_len,
     write_value,
+    thread_storage,
+    thread_offset: None,
 };
 
 /// `call rel32`: the distance from its end follows.
@@ -75,4 +79,9 @@ fn write_value(_: u32, bytes: &mut [u8], value: i64) -> bool {
         bytes.copy_from_slice(&all[..bytes.len()]);
     }
     fits
+}
+/// Thread-local storage of a program ends at the thread pointer (System V psABI).
+fn thread_storage(segment: &ThreadSegment) -> Option<i64> {
+    let end = segment.start.checked_add(segment.size)?.checked_next_multiple_of(segment.align)?;
+    Some(((end - segment.start) as i64).wrapping_neg())
 }
