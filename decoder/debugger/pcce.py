@@ -110,6 +110,9 @@ class Elf:
         headers = [struct.unpack_from("<IIQQQQ", content, sections + i * section_size) for i in range(section_count)]
         text = lambda name: content[headers[names][4] + name :].startswith(b".text\0")
         self.text = next((header[3] for header in headers if text(header[0])), 0)
+        # Where the table of segments is in memory.
+        loaded = [segment for segment in self.segments if segment[0] == 1 and 0 <= programs - segment[2] < segment[5]]
+        self.table = next((programs - offset + at for _, _, offset, at, *_ in loaded), programs)
 
     def mappings(self, bias):
         return [
@@ -399,6 +402,33 @@ def for_lldb(debugger):
     )
 
 
+def is_process(number, program):
+    """Whether a process of this machine has the number, and runs the program."""
+    try:
+        return os.path.samefile("/proc/%d/exe" % number, program)
+    except OSError:
+        return False
+
+
+def lldb_elsewhere(target, program, thread, register, read):
+    """The context of a thread behind lldb's `gdb-remote`."""
+    AT_PHDR, AT_ENTRY = 3, 9
+    machine = machine_of(program)
+    texts = {}
+    for module in target.module_iter():
+        section = module.FindSection(".text")
+        if section.IsValid():
+            texts[module.GetFileSpec().fullpath] = section.GetLoadAddress(target)
+    elf = Elf(program)
+    bias = texts.pop(program) - elf.text
+    auxiliary = {AT_PHDR: elf.table + bias, AT_ENTRY: elf.entry + bias}
+    registers = registers_of(machine, register)
+    names = MACHINES[machine]
+    pointers = [registers[names.stack_pointer], registers[names.thread_pointer[0]]]
+    found = mappings_elsewhere(program, auxiliary, list(texts.items()), pointers, read)
+    return of_memory(program, machine, found, auxiliary, thread, registers, read)
+
+
 def lldb_backtrace(_debugger, _command, context, result, _dictionary):
     import lldb
 
@@ -414,7 +444,6 @@ def lldb_backtrace(_debugger, _command, context, result, _dictionary):
             value = frame.FindRegister(name)
             return value.GetValueAsUnsigned() if value.IsValid() else None
 
-
         def read(address, size):
             error = lldb.SBError()
             content = process.ReadMemory(address, size, error)
@@ -422,7 +451,12 @@ def lldb_backtrace(_debugger, _command, context, result, _dictionary):
                 raise Failure("%d bytes at %#x cannot be read: %s" % (size, address, error))
             return content
 
-        result.AppendMessage(backtrace(process.GetProcessID(), thread.GetThreadID(), register, read).rstrip("\n"))
+        number, program = process.GetProcessID(), process.GetTarget().GetExecutable().fullpath
+        if is_process(number, program):
+            text = backtrace(number, thread.GetThreadID(), register, read)
+        else:
+            text = lldb_elsewhere(process.GetTarget(), program, thread.GetThreadID(), register, read)
+        result.AppendMessage(text.rstrip("\n"))
     except (Failure, OSError) as error:
         result.SetError("pcce bt: %s" % error)
 

@@ -64,6 +64,15 @@ static void step_trap(int signal, siginfo_t *info, void *context) {
   step_length = (size_t)(at - step_text);
 }
 
+#ifdef STEP_HANDLED
+static void step_handle(int signal, siginfo_t *info, void *context) {
+  step_trap(signal, info, context);
+  STEP_HANDLED;
+}
+#else
+#define step_handle step_trap
+#endif
+
 static void step_begin(void) {
   void *addresses[4];
   struct sigaction action;
@@ -71,7 +80,7 @@ static void step_begin(void) {
   if (getenv("STEP_EVERY")) step_every = atoi(getenv("STEP_EVERY"));
   backtrace(addresses, 4);
   memset(&action, 0, sizeof action);
-  action.sa_sigaction = step_trap;
+  action.sa_sigaction = step_handle;
   action.sa_flags = SA_SIGINFO | STEP_FLAGS;
   sigaction(SIGTRAP, &action, NULL);
   signal(SIGSEGV, step_fault);

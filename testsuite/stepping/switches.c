@@ -74,6 +74,29 @@ NOINLINE static int bits(const unsigned char *from, int x) {
   return captured(x + 1);
 }
 
+// The value is out of a table of constants, as the classes of characters in a scanner.
+NOINLINE static int classes(const unsigned char *from, int x) {
+  static const unsigned char of[16] = {0, 1, 2, 3, 4, 13, 6, 7, 8, 200, 10, 9, 11, 12, 6, 5};
+  switch (of[*from & 15]) {
+    case 0: x = captured(x + 1); break;
+    case 1: x = captured(x) * 5; break;
+    case 2: return leaf(captured(x));
+    case 3: x = captured(x) - leaf(3); break;
+    case 4: leaf(4); KEEP; // and on
+    case 5: x = captured(x * 3); break;
+    case 6: x = leaf(x) + captured(6); break;
+    case 7: x = captured(leaf(7)); break;
+    case 8: x = captured(x) / 3; break;
+    case 9: x = captured(x) | 1; break;
+    case 10: x = captured(x) & 3; break;
+    case 11: x = captured(x) % 9; break;
+    case 12: x = leaf(x) - captured(12); break;
+    case 13: x = captured(13) ^ 1; break;
+    default: x = leaf(x);
+  }
+  return captured(x - 1);
+}
+
 #define CASE(n) case n: x = leaf(x + n) ^ captured(n); x += leaf(n); x -= captured(x); x ^= leaf(x - n); break;
 NOINLINE static int large(const unsigned char *code, int x) {
   for (;; code++) {
@@ -91,6 +114,7 @@ NOINLINE static void work(int n) {
   for (int i = 0; i < 16; i++) { sum += dense((unsigned)(i + n - 1)); KEEP; }
   for (long i = 999; i < 1016; i += 2) { sum += (int)above(i, n); KEEP; }
   for (unsigned char i = 0; i < 16; i += 3) { sum += bits(&i, n); KEEP; }
+  for (unsigned char i = 0; i < 16; i += 5) { sum += classes(&i, n); KEEP; }
   sum += large(code, n);
   KEEP;
 }

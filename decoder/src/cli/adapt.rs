@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -298,21 +299,30 @@ fn check(old: &Path, new: &Path) -> anyhow::Result<()> {
     }
     if let Some(loader) = &before.interpreter {
         let list = |image: &Path| {
-            let listed = Command::new(loader)
-                .arg("--list")
-                .arg(image)
-                .env("LD_BIND_NOW", "1")
-                .env("LD_WARN", "1")
-                .output();
-            let listed = listed.with_context(|| format!("cannot run `{loader}`"))?;
-            anyhow::Ok((listed.status.success(), String::from_utf8_lossy(&listed.stderr).into_owned()))
+            Command::new(loader).arg("--list").arg(image).env("LD_BIND_NOW", "1").env("LD_WARN", "1").output()
         };
-        let ((was_loaded, _), (is_loaded, said)) = (list(old)?, list(new)?);
-        if was_loaded && !is_loaded {
+        let was = match list(old) {
+            Err(error) if error.kind() == ErrorKind::NotFound || is_for_other_machine(&error) => {
+                let name = old.display();
+                note(&format!(
+                    "{name}: whether it can be loaded is not known here: cannot run `{loader}`: {error}"
+                ));
+                return Ok(());
+            }
+            listed => listed.with_context(|| format!("cannot run `{loader}`"))?,
+        };
+        let is = list(new).with_context(|| format!("cannot run `{loader}`"))?;
+        if was.status.success() && !is.status.success() {
+            let said = String::from_utf8_lossy(&is.stderr);
             bail!("the new image is not taken: it cannot be loaded: {}", said.trim());
         }
     }
     Ok(())
+}
+
+/// Returns whether a program cannot be run since it is for another machine.
+fn is_for_other_machine(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error())
 }
 
 /// Puts a new image into the place of the old one, which is put aside if it was the first version.

@@ -450,6 +450,10 @@ mod tests {
         assert_eq!(reached(&[], [ADR, WORD, PLAIN], &distances), [0; 0]);
         // mov w8, w0; cmp w0, #2
         assert_eq!(reached(&[0x2a00_03e8, 0x7100_081f, above[2]], bytes, &table), [0, 2, 3, 5]);
+        // adr x9, itself; ldrb w8, [x9, w0, uxtw]: the index is out of a table of its own.
+        let classes = [0x1000_0009, 0x3860_4928];
+        assert_eq!(reached(&[&classes[..], &above[1..]].concat(), bytes, &table), [0, 2, 3, 5]);
+        assert_eq!(reached(&classes, bytes, &table), [0; 0]);
         // The entries are added otherwise than tables' are: this may be a tail call.
         assert_eq!(reached(&above, [ADR, BYTE, PLAIN], &table), [5]);
     }

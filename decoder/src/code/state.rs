@@ -233,7 +233,8 @@ impl AbstractState {
         let Some(most) = most else { return };
         match compared {
             Compared::Register(register) => match self.get(register) {
-                Value::Nothing => self.set(register, Value::AtMost(most)),
+                // What is compared is no distance: the index of one table may be out of another.
+                Value::Nothing | Value::Entry { .. } => self.set(register, Value::AtMost(most)),
                 Value::AtMost(before) => self.set(register, Value::AtMost(before.min(most))),
                 _ => {}
             },

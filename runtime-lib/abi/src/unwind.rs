@@ -48,6 +48,8 @@ pub trait Unwind: Copy + UnwindContextStorage<usize> {
     const PRESERVED: u64;
     /// The registers in which landing pads get their arguments.
     const LANDING_PAD_ARGUMENTS: [Register; 2];
+    /// A register that has an argument of functions, and none of landing pads.
+    const OTHER_ARGUMENT: Register;
     /// Whose instructions the tables have, besides those of DWARF.
     const VENDOR: Vendor;
 

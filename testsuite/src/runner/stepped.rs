@@ -15,11 +15,11 @@ use super::{Emulated, command_on};
 use crate::{command, llvm, run};
 
 /// Steps through a program from its symbol `step_on` to `step_off`, at most `limit` instructions. The handler runs
-/// after each `every`-th one. Returns what the program prints.
+/// after some of them: each so many of its libraries, and of the program itself. Returns what the program prints.
 ///
 /// # Errors
 /// If the program ends before, or the emulator refuses a request.
-pub fn step(machine: &Emulated, program: &Path, every: usize, limit: usize) -> Result<String> {
+pub fn step(machine: &Emulated, program: &Path, every: [usize; 2], limit: usize) -> Result<String> {
     let nm = run(command(llvm("llvm-nm"), &[]).arg(program)).expect_success().stdout;
     let symbols: HashMap<&str, u64> = nm
         .lines()
@@ -46,23 +46,29 @@ pub fn step(machine: &Emulated, program: &Path, every: usize, limit: usize) -> R
     let start = u64::from_str_radix(text, 16)?;
     // A program that is not position-independent is where its symbols say.
     let bias = if symbols["step_on"] > start { 0 } else { start };
-    let [on, off] = ["step_on", "step_off"].map(|name| symbols[name] + bias);
+    let [on, off, handled] = ["step_on", "step_off", "step_handled"].map(|name| symbols[name] + bias);
     stub.stop_at(on, true)?;
     stub.go("c")?;
     stub.stop_at(on, false)?;
     let mut at = stub.place()?;
     ensure!(at.0 == on, "it stopped at {:#x}", at.0);
-    for count in 0..limit {
+    let own = start..=symbols.values().map(|symbol| symbol + bias).max().context("symbols")?;
+    let mut counts = [0; 2];
+    for _ in 0..limit {
         if at.0 == off {
             break;
         }
-        if count % every == 0 {
-            stub.handle(at)?;
+        let of = usize::from(own.contains(&at.0));
+        if counts[of] % every[of] == 0 {
+            stub.handle(handled, at)?;
         }
+        counts[of] += 1;
         stub.go("s")?;
         at = stub.place()?;
     }
     stub.ask("D")?;
+    // At the program's end the emulator sends a packet, and waits for its acknowledgement while there is a connection.
+    drop(stub);
     let status = child.0.wait()?;
     ensure!(status.success(), "the program ended with {status}");
     let text = fs::read_to_string(&printed)?;
@@ -135,17 +141,16 @@ impl Stub {
         Ok((register(32)?, register(31)?))
     }
 
-    /// Lets the program handle SIGTRAP, until it is back at a place. The handler may come through the same code, on
-    /// another part of the stack.
-    fn handle(&mut self, back_at: (u64, u64)) -> Result<()> {
-        self.stop_at(back_at.0, true)?;
-        self.go("C05")?;
-        while self.place()? != back_at {
-            self.stop_at(back_at.0, false)?;
-            self.go("s")?;
-            self.stop_at(back_at.0, true)?;
-            self.go("c")?;
+    /// Lets the program handle SIGTRAP, until it is back at a place. The handler may come through the same code before
+    /// it is at its end.
+    fn handle(&mut self, end: u64, back_at: (u64, u64)) -> Result<()> {
+        for (place, packet) in [(end, "C05"), (back_at.0, "c")] {
+            self.stop_at(place, true)?;
+            self.go(packet)?;
+            self.stop_at(place, false)?;
         }
-        self.stop_at(back_at.0, false)
+        let place = self.place()?;
+        ensure!(place == back_at, "the handler went on at {:#x}", place.0);
+        Ok(())
     }
 }

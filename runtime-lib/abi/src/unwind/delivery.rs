@@ -14,11 +14,12 @@ use super::{Context, Unwind};
 /// C library.
 pub(super) const DEPTH: usize = 2;
 
-/// Returns whether a function delivers exceptions: only one that calls the compiler's `__builtin_eh_return` keeps the
-/// two registers in which landing pads get their arguments.
+/// Returns whether a function delivers exceptions: one that calls the compiler's `__builtin_eh_return` keeps the two
+/// registers in which landing pads get their arguments. Those that keep all arguments of functions stand in front of
+/// other functions, as the loader's do where symbols are bound at the first call.
 pub(super) fn is_done_by<M: Unwind>(row: &UnwindTableRow<usize, M>) -> bool {
     let keeps = |register| matches!(row.register(register), Some(RegisterRule::Offset(_)));
-    M::LANDING_PAD_ARGUMENTS.into_iter().all(keeps)
+    M::LANDING_PAD_ARGUMENTS.into_iter().all(keeps) && !keeps(M::OTHER_ARGUMENT)
 }
 
 /// Returns whether the places may have been written to: between the program counter and the instruction where the stack

@@ -15,8 +15,12 @@ __attribute__((noinline, used)) static void step_on(void) __asm__("step_on");
 static void step_on(void) { __asm__ volatile("nop" ::: "memory"); }
 __attribute__((noinline, used)) static void step_off(void) __asm__("step_off");
 static void step_off(void) { __asm__ volatile("nop" ::: "memory"); }
+// Behind the handler's own calls, which may come through the interrupted code.
+__attribute__((noinline, used)) static void step_handled(void) __asm__("step_handled");
+static void step_handled(void) { __asm__ volatile("nop" ::: "memory"); }
 #define STEP_ON step_on()
 #define STEP_OFF step_off()
+#define STEP_HANDLED step_handled()
 // The stepping ends elsewhere.
 #define STOP_STEPPING(context) ((void)(context))
 #endif

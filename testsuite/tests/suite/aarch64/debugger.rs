@@ -1,6 +1,6 @@
-//! `pcce bt` in gdb, of a program in the emulator: the program is not on this machine, as far as gdb knows.
+//! `pcce bt` in gdb and lldb, of a program in the emulator: the program is not on this machine, as far as these know.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ fn contexts_of_an_emulated_program() {
             // What is inlined at the breakpoint is shown in front.
             assert!(chain_of(&found).ends_with(chain), "{name}: {found}");
         }
+        let found = at_breakpoint_in_lldb(&program, "deep");
+        assert!(chain_of(&found).ends_with("deep < again < main"), "{name}: {found}");
     }
 }
 
@@ -45,22 +47,34 @@ fn chain_of(output: &str) -> String {
     names.collect::<Vec<_>>().join(" < ")
 }
 
-/// Lets gdb run a program to a function, and print the context there.
-fn at_breakpoint(program: &Path, function: &str) -> String {
+/// A program in the emulator, which waits for a debugger at a socket beside the program.
+fn waiting(program: &Path) -> (Running, PathBuf) {
     let socket = program.with_extension("socket");
     let _ = std::fs::remove_file(&socket);
     let emulator = command_on(Some(&AARCH64), program, &[]);
     let mut own = command(emulator.get_program(), &["-g"]);
     own.arg(&socket).args(emulator.get_args()).stdout(Stdio::null());
-    let _child = Running(own.spawn().expect("the emulator starts"));
+    let child = Running(own.spawn().expect("the emulator starts"));
     while !socket.exists() {
         std::thread::sleep(Duration::from_millis(20));
     }
+    (child, socket)
+}
+
+/// The script of the debuggers, and the variable by which it finds `pcce`.
+fn script() -> (String, String) {
     let path = artifact("pcce").parent().expect("a file in a folder").display().to_string();
+    let all = format!("{path}:{}", std::env::var("PATH").unwrap_or_default());
+    (repository().join("decoder/debugger/pcce.py").display().to_string(), all)
+}
+
+/// Lets gdb run a program to a function, and print the context there.
+fn at_breakpoint(program: &Path, function: &str) -> String {
+    let (_child, socket) = waiting(program);
+    let (script, path) = script();
     let mut gdb = command("gdb-multiarch", &["-q", "-nx", "-batch"]);
     for order in [
-        format!("python import os; os.environ['PATH'] = '{path}:' + os.environ['PATH']"),
-        format!("source {}", repository().join("decoder/debugger/pcce.py").display()),
+        format!("source {script}"),
         "set sysroot /usr/aarch64-linux-gnu".to_owned(),
         format!("target remote {}", socket.display()),
         format!("break {function}"),
@@ -70,6 +84,27 @@ fn at_breakpoint(program: &Path, function: &str) -> String {
     ] {
         gdb.arg("-ex").arg(order);
     }
-    let output = run(gdb.arg(program));
+    let output = run(gdb.arg(program).env("PATH", path));
+    output.stdout + &output.stderr
+}
+
+/// The same in lldb.
+fn at_breakpoint_in_lldb(program: &Path, function: &str) -> String {
+    let (_child, socket) = waiting(program);
+    let (script, path) = script();
+    let mut lldb = command(Path::new("lldb-19"), &["--no-lldbinit", "--batch"]);
+    for order in [
+        format!("command script import {script}"),
+        "platform select --sysroot /usr/aarch64-linux-gnu remote-linux".to_owned(),
+        format!("file {}", program.display()),
+        format!("process connect --plugin gdb-remote unix-connect://{}", socket.display()),
+        format!("breakpoint set --name {function}"),
+        "continue".to_owned(),
+        "pcce bt".to_owned(),
+        "process kill".to_owned(),
+    ] {
+        lldb.arg("-o").arg(order);
+    }
+    let output = run(lldb.env("PATH", path));
     output.stdout + &output.stderr
 }

@@ -12,11 +12,8 @@ use crate::points::every_instruction::compare_output;
 const PIE: &str = "-DSTEP_BIAS=(unsigned long)&__executable_start";
 
 #[test]
-#[ignore = "takes minutes: each step is a request to the emulator"]
 fn points_are_what_an_unwinder_finds() {
     let signed = "-mbranch-protection=standard";
-    // A step takes milliseconds: some of them are handled, and others with all cases.
-    let (every, limit) = if all_cases() { (3, 60_000) } else { (11, 8_000) };
     for (name, source, flags) in in_turn(
         0,
         [
@@ -33,6 +30,14 @@ fn points_are_what_an_unwinder_finds() {
         let program = work_folder("aarch64-stepping").join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("stepping").join(source);
         let is_cxx = source.extension().is_some_and(|extension| extension == "cpp");
+        // A point takes ten milliseconds, most of them in the handler, which the emulator translates anew. Nearly all
+        // instructions of a throw are libgcc's, whose unwinder does not know itself everywhere.
+        let (every, limit) = match (is_cxx, all_cases()) {
+            (false, false) => ([200, 17], 10_000),
+            (false, true) => ([60, 5], 30_000),
+            (true, false) => ([300, 2], 25_000),
+            (true, true) => ([100, 1], 60_000),
+        };
         let compiler = artifact(if is_cxx { "pcce-clang++" } else { "pcce-clang" });
         let (target, include) = (AARCH64.flag(), include("runtime-lib/include"));
         let own =
@@ -40,8 +45,11 @@ fn points_are_what_an_unwinder_finds() {
         run(command(compiler, &[flags, &own].concat()).arg(&program).arg(source)).expect_success();
         let output =
             step(&AARCH64, &program, every, limit).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        // Where the unwinder knows no caller, as in linkers' stubs, the caller of the instruction before would count.
+        let lines = output.lines().filter(|line| line.split(' ').count() > 3);
+        let output: String = lines.map(|line| format!("{line}\n")).collect();
         let counts = compare_output(name, &output, &program, &program, &["main"], false);
-        assert!(counts.points > 500, "{name}: only {} points", counts.points);
+        assert!(counts.points > 120, "{name}: only {} points", counts.points);
         // Compilers merge the ends of cases that have added different values: for an instruction or two, a register has
         // the id, and nothing tells which case it was.
         assert!(counts.unknown * 50 < counts.points, "{name}: {} of {}", counts.unknown, counts.points);

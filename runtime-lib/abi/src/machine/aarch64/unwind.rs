@@ -42,6 +42,8 @@ impl Unwind for AArch64 {
     const FRAME_POINTER: usize = FRAME_POINTER;
     const PRESERVED: u64 = PRESERVED;
     const LANDING_PAD_ARGUMENTS: [Register; 2] = [Register(0), Register(1)];
+    // The address of a large result.
+    const OTHER_ARGUMENT: Register = Register(8);
     const VENDOR: Vendor = Vendor::AArch64;
 
     fn interrupted<'p>(process: &mut impl Process<'p>, context: usize) -> Option<Registers<Self>> {

@@ -31,6 +31,8 @@ impl Unwind for X86_64 {
     const PRESERVED: u64 = 1 << RBX | 1 << RBP | 0b1111 << R12;
     // rax and rdx.
     const LANDING_PAD_ARGUMENTS: [Register; 2] = [Register(0), Register(1)];
+    // rcx.
+    const OTHER_ARGUMENT: Register = Register(2);
     const VENDOR: Vendor = Vendor::Default;
 
     fn interrupted<'p>(process: &mut impl Process<'p>, context: usize) -> Option<Registers<Self>> {
