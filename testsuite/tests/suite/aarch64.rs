@@ -1,9 +1,11 @@
 //! Programs of `programs/` for AArch64, in an emulator of processes. Their contexts are decoded on this machine, and
 //! the traces of their calls are read here.
 
+mod cmake;
 mod cores;
 mod debugger;
 mod stepping;
+mod tools;
 
 use std::ffi::OsString;
 use std::fs;
