@@ -33,8 +33,9 @@
 #                   TRACED=1: only a trace in verify mode, one mode each, calls or blocks; EMULATED=1: for AArch64, with
 #                   TARGET=aarch64-linux-gnu)
 #
-# TARGET=aarch64-linux-gnu behind `make build` builds the runtime for that machine, too, into target/release/TARGET;
-# `make install` with it installs that; `make test` with it tries all test programs on that machine, in an emulator.
+# TARGET=aarch64-linux-gnu behind `make build` builds for that machine, too, into target/release/TARGET: the runtime for its
+# programs, and the tools that run on it. `make install` with it installs that runtime, `make deb` makes packages for that
+# machine, `make deb-check` tries them, and `make test` tries all test programs on that machine, in an emulator.
 #
 # LLVM=22 behind any of them is for that version instead of 19, in a target folder of its own, target/llvm22.
 #
@@ -73,6 +74,7 @@ build:
 	$(runtime)
 	$(if $(TARGET),scripts/setup $(firstword $(subst -, ,$(TARGET))) $(LLVM))
 	$(if $(TARGET),scripts/build-runtime $(TARGET))
+	$(if $(TARGET),scripts/build-tools $(TARGET) $(FEATURES))
 
 # The same, and the programs that test and measure. Cargo gives what both use the features of all.
 tools:
@@ -90,10 +92,11 @@ uninstall:
 deb: build
 	scripts/setup deb $(LLVM)
 	scripts/package-deb
+	$(if $(TARGET),scripts/package-deb $(TARGET))
 
 deb-check: build
 	scripts/setup deb-check $(LLVM)
-	scripts/check-deb
+	TARGET=$(TARGET) scripts/check-deb
 
 ifdef TARGET
 test: build

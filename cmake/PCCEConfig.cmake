@@ -25,18 +25,26 @@ endif()
 
 set(PCCE_LLVM_VERSION @LLVM@)
 get_filename_component(_pcce_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
-foreach(_pcce_file bin/pcce bin/pcce-clang bin/pcce-clang++ bin/pcce-ld lib/pcce/libpcce_pass.so lib/pcce/libpcce_rt.a
-    lib/pcce/libpcce_rt.so lib/pcce/libpcce_verify.a lib/pcce/libpcce_heap.a lib/pcce/libpcce_libc.a
-    lib/pcce/libpcce_trace.a lib/pcce/libpcce_trace.so lib/pcce/pcce_trace_module.o lib/pcce/pcce_thrown.o include/pcce.h share/pcce/keywords.cmake)
+set(_pcce_libraries lib/pcce)
+set(_pcce_again "install PCCE again")
+if(CMAKE_CROSSCOMPILING AND NOT CMAKE_SYSTEM_PROCESSOR STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+  set(_pcce_libraries lib/pcce/${CMAKE_SYSTEM_PROCESSOR}-linux-gnu)
+  string(APPEND _pcce_again " with TARGET=${CMAKE_SYSTEM_PROCESSOR}-linux-gnu")
+endif()
+set(_pcce_runtime libpcce_rt.a libpcce_rt.so libpcce_verify.a libpcce_heap.a libpcce_libc.a libpcce_trace.a libpcce_trace.so
+    pcce_trace_module.o pcce_thrown.o)
+list(TRANSFORM _pcce_runtime PREPEND "${_pcce_libraries}/")
+foreach(_pcce_file bin/pcce bin/pcce-clang bin/pcce-clang++ bin/pcce-ld lib/pcce/libpcce_pass.so ${_pcce_runtime}
+    include/pcce.h share/pcce/keywords.cmake)
   if(NOT EXISTS "${_pcce_prefix}/${_pcce_file}")
     set(PCCE_FOUND FALSE)
-    set(PCCE_NOT_FOUND_MESSAGE "${_pcce_prefix}/${_pcce_file} is missing; install PCCE again")
+    set(PCCE_NOT_FOUND_MESSAGE "${_pcce_prefix}/${_pcce_file} is missing; ${_pcce_again}")
     return()
   endif()
 endforeach()
 set(_PCCE_BIN "${_pcce_prefix}/bin")
 # The file that the loader looks for.
-file(REAL_PATH "${_pcce_prefix}/lib/pcce/libpcce_rt.so" _pcce_runtime)
+file(REAL_PATH "${_pcce_prefix}/${_pcce_libraries}/libpcce_rt.so" _pcce_runtime)
 file(GLOB PCCE_LLVM_VERSIONS RELATIVE "${_pcce_prefix}/lib/pcce" "${_pcce_prefix}/lib/pcce/llvm-*")
 list(TRANSFORM PCCE_LLVM_VERSIONS REPLACE "^llvm-" "")
 include("${_pcce_prefix}/share/pcce/keywords.cmake")
@@ -46,9 +54,9 @@ if(NOT TARGET PCCE::pcce)
   set_target_properties(PCCE::pcce PROPERTIES IMPORTED_LOCATION "${_pcce_prefix}/bin/pcce")
   add_library(PCCE::runtime STATIC IMPORTED)
   set_target_properties(PCCE::runtime PROPERTIES
-    IMPORTED_LOCATION "${_pcce_prefix}/lib/pcce/libpcce_rt.a"
+    IMPORTED_LOCATION "${_pcce_prefix}/${_pcce_libraries}/libpcce_rt.a"
     INTERFACE_INCLUDE_DIRECTORIES "${_pcce_prefix}/include"
-    INTERFACE_LINK_LIBRARIES "${_pcce_prefix}/lib/pcce/libpcce_libc.a"
+    INTERFACE_LINK_LIBRARIES "${_pcce_prefix}/${_pcce_libraries}/libpcce_libc.a"
     # One runtime for the process: shared libraries find the executable's.
     INTERFACE_LINK_OPTIONS "-Wl,--build-id;-Wl,--export-dynamic-symbol=__pcce_*;-Wl,--export-dynamic-symbol=pcce_*")
   add_library(PCCE::runtime_shared SHARED IMPORTED)
@@ -58,6 +66,8 @@ if(NOT TARGET PCCE::pcce)
     INTERFACE_LINK_OPTIONS "-Wl,--build-id")
 endif()
 unset(_pcce_prefix)
+unset(_pcce_libraries)
+unset(_pcce_again)
 unset(_pcce_runtime)
 unset(_pcce_file)
 

@@ -84,9 +84,14 @@ pub fn target() -> PathBuf {
 
 /// Installs the files of `make build`.
 pub fn install(prefix: &Path) {
+    install_for(prefix, "");
+}
+
+/// Installs the files of `make build TARGET=…`.
+pub fn install_for(prefix: &Path, machine: &str) {
     let mut install = Command::new(repository().join("scripts/install"));
     install.env("PREFIX", prefix).env("CARGO_TARGET_DIR", target()).env_remove("DESTDIR");
-    run(&mut install).expect_success();
+    run(install.env("TARGET", machine)).expect_success();
 }
 
 /// A file of `make build`, by its name in `target/release`.

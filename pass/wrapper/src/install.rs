@@ -74,14 +74,11 @@ impl Files {
         Files { libraries: installed, plugin, linker, runpath, header }
     }
 
-    /// The same with the runtime for another machine, which is in a folder beside this machine's.
+    /// The same with the runtime for another machine, which is in folders beside this machine's.
     #[must_use]
     pub fn for_target(mut self, folder: &str) -> Self {
-        let libraries = self.libraries.join(folder);
-        if self.runpath.as_ref() == Some(&self.libraries) {
-            self.runpath = Some(libraries.clone());
-        }
-        self.libraries = libraries;
+        self.libraries.push(folder);
+        self.runpath = self.runpath.map(|path| path.join(folder));
         self
     }
 
@@ -202,7 +199,7 @@ mod tests {
         assert_eq!(files.runpath, Some("/opt/lib".into()));
         let other = files.for_target("m-linux-gnu");
         assert_eq!(other.archive(), Path::new("/opt/lib/pcce/m-linux-gnu/libpcce_rt.a"));
-        assert_eq!(other.runpath, Some("/opt/lib".into()));
+        assert_eq!(other.runpath, Some("/opt/lib/m-linux-gnu".into()));
         // Every program searches the system's own installation.
         assert_eq!(beside("/usr/bin/pcce-clang", &["/usr/lib/pcce"]).runpath, None);
     }

@@ -1,10 +1,12 @@
 //! Programs of `programs/` for AArch64, in an emulator of processes. Their contexts are decoded on this machine, and
 //! the traces of their calls are read here.
 
+mod cmake;
 mod cores;
 mod debugger;
 mod layout;
 mod stepping;
+mod tools;
 
 use std::ffi::OsString;
 use std::fs;

@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use pcce_testsuite::runner::{Emulated, command_on};
 use pcce_testsuite::{artifact, checked, command, install, llvm, llvm_version, repository, run, target};
 
-/// Runs the project's program, instrumented with `--pcce-verify`, and decodes what it prints.
-fn check_app(app: &Path, library: &Path) {
+/// Runs the project's program, instrumented with `--pcce-verify`, on a machine, and decodes what it prints.
+pub(crate) fn check_app(app: &Path, library: &Path, machine: Option<&Emulated>) {
     let report = app.with_extension("report");
     let _ = fs::remove_file(&report);
-    let ran = Command::new(app).env("PCCE_VERIFY_REPORT", &report).output();
+    let ran = command_on(machine, app, &[("PCCE_VERIFY_REPORT", report.clone().into())]).output();
     let printed =
         String::from_utf8(checked("app", ran).unwrap_or_else(|e| panic!("{e:#}")).stdout).expect("text");
     let lines: Vec<&str> = printed.lines().collect();
@@ -62,7 +63,7 @@ fn with_wrappers(mode: &str) {
     checked("cmake", configured).unwrap_or_else(|e| panic!("{e:#}"));
     let built = Command::new("cmake").arg("--build").arg(&build).output();
     checked("cmake --build", built).unwrap_or_else(|e| panic!("{e:#}"));
-    check_app(&build.join("app"), &build.join("libshapes.so"));
+    check_app(&build.join("app"), &build.join("libshapes.so"), None);
 }
 
 #[test]
@@ -108,18 +109,18 @@ fn archives_of_bitcode_are_made_by_this_llvm() {
     let cache = fs::read_to_string(build.join("CMakeCache.txt")).expect("CMake writes it");
     assert!(cache.contains(&format!("CMAKE_AR:FILEPATH={}", bin.join("pcce-llvm-ar").display())), "{cache}");
     run(command("cmake", &["--build"]).arg(&build)).expect_success();
-    check_app(&build.join("app"), &build.join("libshapes.so"));
+    check_app(&build.join("app"), &build.join("libshapes.so"), None);
 }
 
-/// `cmake` for the consumer project, with the compiler `clang` or another.
-fn configure(build: &Path, compilers: [&Path; 2], arguments: &[&str]) -> Command {
+/// `cmake` for the consumer project, with the compiler `clang` or another, and an installation.
+pub(crate) fn configure(prefix: &Path, build: &Path, compilers: [&Path; 2], arguments: &[&str]) -> Command {
     let mut cmake = Command::new("cmake");
     cmake
         .arg("-S")
         .arg(repository().join("cmake/consumer"))
         .arg("-B")
         .arg(build)
-        .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix().display()))
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()))
         .arg(format!("-DSHAPES={}", repository().join("testsuite/projects/cmake").display()))
         .arg(format!("-DCMAKE_C_COMPILER={}", compilers[0].display()))
         .arg(format!("-DCMAKE_CXX_COMPILER={}", compilers[1].display()))
@@ -128,14 +129,14 @@ fn configure(build: &Path, compilers: [&Path; 2], arguments: &[&str]) -> Command
     cmake
 }
 
-fn clang() -> [PathBuf; 2] {
+pub(crate) fn clang() -> [PathBuf; 2] {
     [llvm("clang"), llvm("clang++")]
 }
 
 fn consume(build: &Path, generator: &str, arguments: &[&str], ccache: Option<&Path>) {
     let [c, cxx] = clang();
     let mut commands = [
-        configure(build, [&c, &cxx], &[&["-G", generator], arguments].concat()),
+        configure(prefix(), build, [&c, &cxx], &[&["-G", generator], arguments].concat()),
         command("cmake", &["--build"]),
     ];
     commands[1].arg(build);
@@ -145,7 +146,7 @@ fn consume(build: &Path, generator: &str, arguments: &[&str], ccache: Option<&Pa
         }
         run(command).expect_success();
     }
-    check_app(&build.join("shapes/app"), &build.join("shapes/libshapes.so"));
+    check_app(&build.join("shapes/app"), &build.join("shapes/libshapes.so"), None);
     assert_eq!(run(&mut Command::new(build.join("plain"))).expect_success().stdout, "[] 0\n");
     assert!(build.join("app.pcce.json").exists());
 }
@@ -197,7 +198,7 @@ fn errors_name_the_cause_and_the_cure() {
         ("mode", [&clang, &clangxx], "-DOPTIONS=MODE;thin", vec!["`thin`", "`link`, `lto` and `module`"]),
         ("target", [&clang, &clangxx], "-DOPTIONS=nowhere", vec!["no target `nowhere`"]),
     ] {
-        let output = run(&mut configure(&build_folder(name), compilers, &[options]));
+        let output = run(&mut configure(prefix(), &build_folder(name), compilers, &[options]));
         assert_ne!(output.status, 0, "{name}");
         // CMake breaks lines.
         let message = output.stderr.split_whitespace().collect::<Vec<_>>().join(" ");

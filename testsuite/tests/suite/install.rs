@@ -147,9 +147,10 @@ fn the_debian_packages_have_working_tools() {
         depends.push(run(&mut command("dpkg-deb", &["--field", package, "Depends"])).expect_success().stdout);
         run(command("dpkg-deb", &["--extract", package]).arg(&root)).expect_success();
     }
-    let [runtime, development, tools] = &depends[..] else { panic!("{packages}") };
+    let [runtime, libraries, development, tools] = &depends[..] else { panic!("{packages}") };
+    assert!(libraries.starts_with("libpcce0.1 (= "), "{libraries}");
     for needed in
-        ["pcce (= ", "libpcce0.1 (= ", &format!("clang-{0}, lld-{0}, ", llvm_version()), "libstdc++6"]
+        ["pcce (= ", "libpcce-rt-dev (= ", &format!("clang-{0}, lld-{0}, ", llvm_version()), "libstdc++6"]
     {
         assert!(development.contains(needed), "{development}");
     }
