@@ -47,7 +47,7 @@ assert pcce.tokens("none") == []
 
 # Errors say what is wrong, and with what.
 decoder = pcce.Decoder(store)
-assert "checksum" in raised(pcce.DecodeError, decoder.decode, token[:-1] + "A~"[token[-1] == "A"])
+assert "checksum" in raised(pcce.DecodeError, decoder.decode, token[:-1] + "AQ"[token[-1] == "A"])
 assert store in raised(pcce.DecodeError, decoder.decode, "pcce1.AQAIv6ncyiDMZ37qwRAAtBYQEg")
 raised(pcce.DecodeError, decoder.decode, "no token")
 raised(pcce.DecodeError, decoder.decode, -1)
