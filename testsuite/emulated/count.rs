@@ -38,7 +38,8 @@ extern "C" fn translated(_: Plugin, block: *mut Block) {
 }
 
 extern "C" fn end(_: Plugin, _: *mut c_void) {
-    let file = std::env::var_os("PCCE_COUNT").and_then(|file| OpenOptions::new().append(true).create(true).open(file).ok());
+    let name = std::env::var_os("PCCE_COUNT");
+    let file = name.and_then(|name| OpenOptions::new().append(true).create(true).open(name).ok());
     if let Some(mut file) = file {
         let _ = writeln!(file, "{}", EXECUTED.load(Ordering::Relaxed));
     }

@@ -28,8 +28,8 @@ struct Other {
 
 /// The place where a thread that is asked writes its context.
 struct Slot {
-    /// [`FREE`], [`ANSWERING`] or [`ANSWERED`], or the note of the question that may be answered here. So a thread that is
-    /// late cannot answer in the place of the next one.
+    /// [`FREE`], [`ANSWERING`] or [`ANSWERED`], or the note of the question that may be answered here. So a thread that
+    /// is late cannot answer in the place of the next one.
     state: AtomicU64,
     len: AtomicUsize,
     text: Shared<[u8; OTHER_TEXT]>,
